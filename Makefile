@@ -1,0 +1,70 @@
+# Needs python3 >= 3.11, git and make; everything else goes into .venv. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+# A package index to look at besides the default one, e.g. https://download.pytorch.org/whl/cpu for torch without CUDA.
+TORCH_INDEX ?=
+# Anything else for pip, e.g. PIP_ARGS="--no-index --find-links wheels".
+PIP_ARGS ?=
+# Test processes. Results do not depend on it.
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+STAMP := $(VENV)/.installed
+CONSTRAINTS := constraints/known-good.txt
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS)
+
+# One thread per process: the tests run side by side, and sums come out in one order.
+THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help .venv test test-full lint format types demo bench wheel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv: $(STAMP) ## the virtual environment with every extra, versions from constraints/
+
+$(STAMP): pyproject.toml $(CONSTRAINTS)
+	@command -v $(PYTHON) >/dev/null || { echo "apportion needs Python 3.11 or newer, and '$(PYTHON)' is not on the PATH; install it or run make PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"apportion needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}; install a newer one or run make PYTHON=/path/to/python3.")'
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "installing apportion with all extras into $(VENV) (a few minutes the first time)"
+	@$(PIP) --upgrade pip
+	@$(PIP) -c $(CONSTRAINTS) -e '.[all,dev]'
+	@touch $@
+
+test: $(STAMP) ## all fast tests
+	$(THREADS) $(PY) -m pytest -m "not slow" -n $(JOBS)
+
+test-full: $(STAMP) ## all tests, also those marked slow
+	$(THREADS) $(PY) -m pytest -n $(JOBS)
+
+lint: $(STAMP) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## ruff: repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+demo: $(STAMP) ## train an agent with two credit methods, report in runs/demo (APPORTION_DEMO=quick: toy size)
+	$(BIN)/apportion demo --out runs/demo
+
+bench: $(STAMP) ## time against the peers, as ratios measured in one run
+	$(PY) -m apportion.bench.speed
+
+wheel: $(STAMP) ## build the wheel and use it in an empty environment outside the checkout
+	@rm -rf dist
+	$(PY) -m build --wheel --outdir dist . >/dev/null
+	@$(PY) .ci/check_wheel.py dist/*.whl --constraints $(CONSTRAINTS)
+
+clean: ## remove everything made here, also .venv
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
