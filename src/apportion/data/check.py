@@ -1,0 +1,107 @@
+"""Every precondition of a batch: one function and one sentence each. Called once, when a `Batch` is built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from apportion.data.trajectory import Step, Trajectory
+from apportion.errors import DataError
+
+PER_TOKEN = ("logp", "ref_logp", "entropy", "token_values")
+
+
+def check_batch(trajectories: Sequence[Trajectory]) -> None:
+    """Raise the first `DataError` of the batch."""
+    if not trajectories:
+        raise DataError("the batch has no trajectories; give at least one")
+    names: dict[str, int] = {}
+    for n, trajectory in enumerate(trajectories):
+        if not isinstance(trajectory, Trajectory):
+            raise DataError(f"item {n} is a {type(trajectory).__name__}; give apportion.Trajectory objects")
+        check_trajectory(trajectory, where(n, trajectory))
+        if trajectory.id is not None and names.setdefault(trajectory.id, n) != n:
+            raise DataError(
+                f"trajectory {n}: id {trajectory.id!r} is taken by trajectory {names[trajectory.id]}; "
+                "ids are unique in a batch (drop the id to number them)"
+            )
+
+
+def where(n: int, trajectory: Trajectory) -> str:
+    return f"trajectory {n}" + (f" ({trajectory.id!r})" if trajectory.id is not None else "")
+
+
+def check_trajectory(trajectory: Trajectory, at: str) -> None:
+    """Raise the first `DataError` of one trajectory; ``at`` says where it stands."""
+    if not trajectory.steps:
+        raise DataError(f"{at}: no steps; a rollout that did nothing is one step with an empty action")
+    for name in ("group", "id", "reference", "final_observation"):
+        value = getattr(trajectory, name)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{at}: {name} is a {type(value).__name__}; give a string")
+    for name in ("outcome", "final_value"):
+        _finite(getattr(trajectory, name), f"{at}: {name}")
+    last = len(trajectory.steps) - 1
+    for s, step in enumerate(trajectory.steps):
+        if not isinstance(step, Step):
+            raise DataError(f"{at}, step {s} is a {type(step).__name__}; give apportion.Step objects")
+        check_step(step, f"{at}, step {s}")
+        if (step.terminated or step.truncated) and s < last and trajectory.steps[s + 1].parent is None:
+            flag = "terminated" if step.terminated else "truncated"
+            raise DataError(
+                f"{at}, step {s} is {flag} but step {s + 1} follows; "
+                "move the flag to the last step or split the trajectory"
+            )
+        if step.parent is not None and not -1 <= step.parent < s:
+            raise DataError(
+                f"{at}, step {s}: parent is {step.parent}; give the index of an earlier step, or -1 for a root"
+            )
+
+
+def check_step(step: Step, at: str) -> None:
+    """Raise the first `DataError` of one step."""
+    for name in ("observation", "action", "state", "agent"):
+        value = getattr(step, name)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{at}: {name} is a {type(value).__name__}; give a string")
+    if step.action is None and step.ids is None:
+        raise DataError(f"{at}: neither ids nor action; give what the policy sampled, as token ids or as text")
+    if step.ids is not None and step.prompt_ids is None and step.observation:
+        raise DataError(
+            f"{at}: the action has ids but the observation has only text; "
+            "give prompt_ids too (token ids are never mixed with words)"
+        )
+    if step.ids is None and step.prompt_ids is not None:
+        raise DataError(f"{at}: prompt_ids without ids; give the ids that were sampled, or only text")
+    for name in PER_TOKEN:
+        values = getattr(step, name)
+        if values is None:
+            continue
+        if step.ids is None:
+            raise DataError(f"{at}: {name} needs token ids; a text-only step has no tokens to hold it")
+        label = {"logp": "log-probabilities", "ref_logp": "reference log-probabilities"}.get(name, name)
+        if len(values) != len(step.ids):
+            raise DataError(
+                f"{at}: {len(values)} {label} for {len(step.ids)} sampled tokens; give one per sampled token"
+            )
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise DataError(
+                f"{at}: {name} is {values[bad[0]]} at sampled token {bad[0]}; "
+                f"give a finite number, or leave {name} out"
+            )
+    _finite(step.reward, f"{at}: reward")
+    _finite(step.value, f"{at}: value")
+    if step.turn is not None and (isinstance(step.turn, bool) or not isinstance(step.turn, int) or step.turn < 0):
+        raise DataError(f"{at}: turn is {step.turn!r}; give an integer from 0 on")
+
+
+def _finite(value: object, at: str) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DataError(f"{at} is {value!r}; give a number, or None when it was not scored")
+    if not math.isfinite(float(value)):
+        raise DataError(f"{at} is {value}; give a finite number, or None when it was not scored")

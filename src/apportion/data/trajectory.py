@@ -1,0 +1,139 @@
+"""`Step` and `Trajectory`: one rollout as its author thinks of it.
+
+Ids are the truth. A step may carry token ids (what the engine saw and sampled), text, or both. A log that has
+only text is usable, and marked: its tokens are words and have no ids (`Batch.has_ids`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from apportion.errors import DataError
+from apportion.numerics import FloatArray, IntArray
+
+
+def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.size and array.dtype.kind not in "iu":
+        raise DataError(f"{name} must be integers, got {array.dtype}; give token ids, not text or floats")
+    array = array.astype(np.int64).reshape(-1)
+    if array.size and array.min() < 0:
+        raise DataError(f"{name} holds {int(array.min())}; token ids start at 0")
+    array.flags.writeable = False
+    return array
+
+
+def _floats(name: str, value: Sequence[float] | FloatArray | None) -> FloatArray | None:
+    if value is None:
+        return None
+    try:
+        array = np.array(value, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must be numbers, one per sampled token") from None
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One transition: what the policy saw, what it sampled, and what came back.
+
+    Attributes:
+        observation: text that is new before this step (prompt, tool result, message). None = not logged as text.
+        action: text that the policy sampled.
+        prompt_ids: token ids of the new context, in place; with ``fresh`` the whole prompt.
+        ids: token ids that were sampled, exactly as the engine returned them.
+        fresh: the prompt does not extend the tokens of the step before (a rewritten or compacted context).
+        logp: log-probability of each sampled token under the behaviour policy, nats.
+        ref_logp: the same under a reference policy, nats.
+        entropy: entropy of the distribution each token was drawn from, nats.
+        value: value of the state before the action, reward units.
+        token_values: value before each sampled token, reward units.
+        reward: reward that follows this action. None = not scored, which is not 0.
+        state: what to compare states by; None = the observation.
+        terminated: the task ended here. truncated: a limit ended it here. failed: infrastructure broke here
+            (sandbox, tool server), so what follows says nothing about the policy.
+        turn: turn index; None = count changes of speaker.
+        agent: who acted.
+        actions: admissible actions, where the environment lists them.
+        parent: index of the previous step in this trajectory; None = the one before (a chain).
+        extra: anything else, JSON values.
+    """
+
+    observation: str | None = None
+    action: str | None = None
+    prompt_ids: IntArray | Sequence[int] | None = None
+    ids: IntArray | Sequence[int] | None = None
+    fresh: bool = False
+    logp: FloatArray | Sequence[float] | None = None
+    ref_logp: FloatArray | Sequence[float] | None = None
+    entropy: FloatArray | Sequence[float] | None = None
+    value: float | None = None
+    token_values: FloatArray | Sequence[float] | None = None
+    reward: float | None = None
+    state: str | None = None
+    terminated: bool = False
+    truncated: bool = False
+    failed: bool = False
+    turn: int | None = None
+    agent: str | None = None
+    actions: tuple[str, ...] | None = None
+    parent: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_ids", "ids"):
+            object.__setattr__(self, name, _ids(name, getattr(self, name)))
+        for name in ("logp", "ref_logp", "entropy", "token_values"):
+            object.__setattr__(self, name, _floats(name, getattr(self, name)))
+        if self.actions is not None:
+            object.__setattr__(self, "actions", tuple(self.actions))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory:
+    """One rollout of one task.
+
+    Attributes:
+        steps: the transitions in time order.
+        group: identity of the task instance *and* its start state; equal groups are compared with each other.
+            None = a group of its own. Never guessed from prompt tokens.
+        id: name of the rollout; None = its position in the batch.
+        outcome: return of the whole episode. None = not given: then the step rewards add up to it.
+        final_observation: text after the last action, where it was logged.
+        final_value: value of the state after the last action; a truncated trajectory bootstraps with it.
+        reference: artefact for training time only (gold answer, hidden tests); never part of a prompt.
+        meta: anything else, JSON values.
+    """
+
+    steps: tuple[Step, ...] | Sequence[Step]
+    group: str | None = None
+    id: str | None = None
+    outcome: float | None = None
+    final_observation: str | None = None
+    final_value: float | None = None
+    reference: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))
+
+    @property
+    def scored(self) -> bool:
+        """There is an outcome, or the last step has a reward."""
+        return self.outcome is not None or (bool(self.steps) and self.steps[-1].reward is not None)
+
+    @property
+    def total(self) -> float | None:
+        """The outcome, or the sum of the step rewards; None when not scored."""
+        if self.outcome is not None:
+            return self.outcome
+        if not self.scored:
+            return None
+        return float(sum(step.reward for step in self.steps if step.reward is not None))

@@ -1,0 +1,51 @@
+"""Every error apportion raises on purpose.
+
+One base class, and children that are also the standard error they replace, so that
+`except ValueError` keeps working. A message is one sentence: where, what, why, what to do.
+To add one: subclass the base *and* a standard error, and document when it is raised.
+"""
+
+from __future__ import annotations
+
+
+class ApportionError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class DataError(ApportionError, ValueError):
+    """Rollouts, units or credit break a precondition."""
+
+
+class FormatError(DataError):
+    """A file cannot be read: names the file, the line and the reason."""
+
+
+class ConfigError(ApportionError, ValueError):
+    """A parameter, an expression or a command is not usable as given."""
+
+
+class UnknownName(ConfigError, KeyError):
+    """No method, environment or loss of that name; suggests the nearest."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the sentence
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingExtra(ApportionError, ImportError):
+    """An optional package is needed; names the feature and the install line."""
+
+
+class EnvError(ApportionError, RuntimeError):
+    """An environment was used out of order or could not be restored."""
+
+
+class CheckpointError(ApportionError, RuntimeError):
+    """A checkpoint is missing, damaged or of another run."""
+
+
+def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:
+    """The one sentence for an absent optional package."""
+    return MissingExtra(
+        f"{feature} needs the package {package!r}, which is not installed; "
+        f"run `pip install 'apportion[{extra}]'`"
+    )

@@ -1,0 +1,28 @@
+"""Arithmetic on flat arrays by segment id. Knows nothing of trajectories or tokens.
+
+A *segment* is a set of positions that share an id in ``seg_of_X`` (0 .. n-1). Statistics accept ids in any
+order; recursions (``to_go``, ``gae``) need each segment to be one contiguous run.
+"""
+
+from apportion.numerics.labels import labels
+from apportion.numerics.scan import gae, gae_padded, to_go, to_go_padded
+from apportion.numerics.segments import centre, seg_count, seg_mean, seg_std, seg_sum, spread_floor
+from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "Array",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "centre",
+    "gae",
+    "gae_padded",
+    "labels",
+    "seg_count",
+    "seg_mean",
+    "seg_std",
+    "seg_sum",
+    "spread_floor",
+    "to_go",
+    "to_go_padded",
+]
