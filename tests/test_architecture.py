@@ -143,7 +143,7 @@ def imports_point_one_way(package: Path) -> list[str]:
             continue
         allowed = MAY_IMPORT.get(file.room, set()) | {file.room}
         for name, line, _ in file.imports():
-            if name.split(".")[0] != "apportion":
+            if name.split(".")[0] != "apportion" or name == "apportion.__version__":
                 continue
             room = (*name.split("."), "")[1]
             if room not in MAY_IMPORT:  # `import apportion as ap` reaches every room at once
@@ -302,6 +302,7 @@ LOOKALIKES = {
     "methods/m.py": "from apportion.units import Units\nfrom .registry import register",
     "methods/n.py": "import re\nre.compile('x')",
     "credit/c.py": "if TYPE_CHECKING:\n    import torch\ndef f():\n    import pyarrow",
+    "credit/d.py": "from apportion import __version__",
     "numerics/_numba_scan.py": "import numba",
     "losses/torch.py": "import torch\nfrom apportion.credit import Credit",
     "envs/door.py": "class Door:\n    def open(self): ...\n    def step(self): self.open()",
