@@ -1,0 +1,155 @@
+"""The front door: an expression and units in, credit out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from apportion.assign.expression import Leaf, Node, Pipe, Sum, leaves, parse, render
+from apportion.credit import Cost, Credit
+from apportion.errors import ConfigError, DataError
+from apportion.methods import get
+from apportion.methods.registry import MethodSpec
+from apportion.numerics import FloatArray
+from apportion.units import CUTS, Units
+
+
+def assign(method: str, units: Units, **params: Any) -> Credit:
+    """Divide the credit for the outcomes among the units.
+
+    Args:
+        method: a name (``"gigpo"``), or an expression: ``"grpo + 0.5*anchor"``, ``"gae(lam=0.9) | whiten"``.
+        units: what to credit, see `by_step` and its siblings.
+        params: parameters of the method, where the expression is one name; in longer expressions they are
+            written inside it.
+
+    Returns:
+        `Credit`: one number per unit, with parts, notes and what is needed to make it again.
+
+    Raises:
+        ConfigError: unknown name or parameter, or an expression that cannot be read.
+        DataError: the units lack what the method reads.
+    """
+    node = parse(method)
+    if params:
+        if not isinstance(node, Leaf):
+            given = ", ".join(params)
+            raise ConfigError(f"{method!r} has several names, so {given} could belong to any; write it inside")
+        node = Leaf(node.name, {**node.params, **params})
+    if not isinstance(units, Units):
+        raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
+    for leaf in leaves(node):
+        get(leaf.name).bind(leaf.params)  # every name and parameter is checked before any work
+    credit = _run(node, units)
+    return replace(credit, method=render(node), params=_params(node))
+
+
+def remake(record: Mapping[str, Any], units: Units) -> Credit:
+    """Make a credit again from ``credit.record()`` and the units it was made of.
+
+    Raises:
+        DataError: the units are of other rollouts or another cut than the record says.
+    """
+    if record["rollouts"] != units.batch.fingerprint():
+        raise DataError("these are not the rollouts of the record (their digests differ); read the original file")
+    cut = {"level": units.level, **units.options}
+    if dict(record["cut"]) != cut:
+        raise DataError(f"the record credits {dict(record['cut'])}, the units are {cut}; cut the batch the same way")
+    return assign(expression_of(record), units)
+
+
+def expression_of(record: Mapping[str, Any]) -> str:
+    """The method of a record as one expression with every parameter spelled out."""
+    node = parse(record["method"])
+    params = record["params"]
+    if isinstance(node, Leaf):
+        return _spell(node, {node.name: params})
+    return _spell(node, dict(params))
+
+
+def required_cut(method: str) -> str:
+    """Level that the first method of the expression is made for; the command line's default."""
+    return get(next(leaves(parse(method))).name).unit
+
+
+def default_units(method: str, batch: Any, **options: Any) -> Units:
+    """Cut a batch the way the method is made for."""
+    units: Units = CUTS[required_cut(method)](batch, **options)
+    return units
+
+
+def _run(node: Node, units: Units) -> Credit:
+    if isinstance(node, Leaf):
+        return _method(node).call(units, **node.params)
+    if isinstance(node, Pipe):
+        spec = get(node.transform.name)
+        if spec.kind != "transform":
+            raise ConfigError(f"{spec.name} is a method, not a transform; add it with +, a bar takes transforms")
+        return spec.call(_run(node.left, units), **node.transform.params)
+    return _add([(weight, _label(term), _run(term, units)) for weight, term in node.terms], units)
+
+
+def _method(leaf: Leaf) -> MethodSpec:
+    spec = get(leaf.name)
+    if spec.kind == "transform":
+        raise ConfigError(f"{spec.name} is a transform and needs credit to work on; write 'grpo | {spec.name}'")
+    return spec
+
+
+def _label(node: Node) -> str:
+    return "+".join(dict.fromkeys(leaf.name for leaf in leaves(node)))
+
+
+def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
+    """The weighted sum; a unit is known, and trained on, where all summands say so."""
+    total = np.zeros(len(units))
+    known = np.ones(len(units), dtype=bool)
+    train = np.ones(len(units), dtype=bool)
+    parts: dict[str, FloatArray] = {}
+    notes: dict[str, int | float | str] = {}
+    cost = Cost()
+    for weight, label, credit in terms:
+        total = total + weight * credit.advantage_S
+        known, train = known & credit.known_S, train & credit.train_S
+        for name, part in (credit.parts or {"": credit.advantage_S}).items():
+            full = _free(f"{label}.{name}" if name else label, parts)
+            parts[full] = weight * part
+        for name, note in credit.notes.items():
+            notes[name if notes.get(name, note) == note else f"{label}.{name}"] = note
+        cost = cost + credit.cost
+    return Credit(total, units, known_S=known, train_S=train, parts=parts, notes=notes, cost=cost)
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    k, out = 2, name
+    while out in taken:
+        out, k = f"{name}#{k}", k + 1
+    return out
+
+
+def _params(node: Node) -> dict[str, Any]:
+    """Parameters with defaults: of the one method, or by name for each in an expression."""
+    if isinstance(node, Leaf):
+        return get(node.name).bind(node.params)
+    out: dict[str, Any] = {}
+    for leaf in leaves(node):
+        out[_free(leaf.name, out)] = get(leaf.name).bind(leaf.params)
+    return out
+
+
+def _spell(node: Node, params: dict[str, Any]) -> str:
+    if isinstance(node, Leaf):
+        key = next(k for k in params if k.split("#")[0] == node.name)
+        own = params.pop(key)
+        return node.name + (f"({', '.join(f'{k}={v!r}' for k, v in own.items())})" if own else "")
+    if isinstance(node, Pipe):
+        left = _spell(node.left, params)
+        return f"{left} | {_spell(node.transform, params)}"
+    out = []
+    for weight, term in node.terms:
+        body = _spell(term, params)
+        out.append(f"{weight!r}*({body})" if isinstance(term, Sum | Pipe) else f"{weight!r}*{body}")
+    return " + ".join(out)

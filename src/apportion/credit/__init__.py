@@ -1,0 +1,6 @@
+"""Room 3, the result: `Credit` per unit, `TokenAdvantages` per token."""
+
+from apportion.credit.credit import Cost, Credit
+from apportion.credit.tokens import Padded, TokenAdvantages, TokenSlice
+
+__all__ = ["Cost", "Credit", "Padded", "TokenAdvantages", "TokenSlice"]

@@ -1,0 +1,109 @@
+"""From units to tokens. This file is the only one in the library that writes credit onto tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from apportion.errors import ConfigError
+from apportion.numerics import Array, BoolArray, FloatArray, IntArray
+from apportion.units import Units
+
+
+class Padded(NamedTuple):
+    """What a trainer with rectangular tensors needs. All (N, L); padding holds ``pad_id``, zeros and False."""
+
+    ids: IntArray
+    sampled: BoolArray
+    advantage: FloatArray
+    weight: FloatArray
+    real: BoolArray
+
+
+class TokenSlice(NamedTuple):
+    """The tokens of one trajectory, in order; context tokens included, with advantage and weight 0."""
+
+    ids: IntArray
+    sampled: BoolArray
+    advantage: FloatArray
+    weight: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenAdvantages:
+    """Credit on tokens.
+
+    Attributes:
+        advantage_T: credit of each token, exactly 0 where the policy did not sample it.
+        weight_T: 1 where the loss counts the token, 0 where it does not (context, unknown, dropped).
+        units: where it came from.
+    """
+
+    advantage_T: FloatArray
+    weight_T: FloatArray
+    units: Units
+
+    def split(self) -> Iterator[TokenSlice]:
+        """The tokens of each trajectory, in order of the batch."""
+        batch = self.units.batch
+        end_N = np.cumsum(np.bincount(batch.traj_of_T, minlength=len(batch)))
+        for stop, size in zip(end_N.tolist(), np.diff(end_N, prepend=0).tolist(), strict=True):
+            t = slice(stop - size, stop)
+            yield TokenSlice(batch.ids_T[t], batch.sampled_T[t], self.advantage_T[t], self.weight_T[t])
+
+    def padded(self, *, side: str = "right", pad_id: int = 0, length: int | None = None) -> Padded:
+        """Rectangular arrays, one row per trajectory.
+
+        Args:
+            side: where the padding goes, "right" or "left".
+            pad_id: id written into the padding. Masks come from lengths, never from this id.
+            length: L; default the longest trajectory. A trajectory longer than this is an error, not cut.
+        """
+        if side not in ("right", "left"):
+            raise ConfigError(f"padded: side is {side!r}; give 'right' or 'left'")
+        batch = self.units.batch
+        size_N = np.bincount(batch.traj_of_T, minlength=len(batch))
+        longest = int(size_N.max())
+        width = longest if length is None else length
+        if width < longest:
+            raise ConfigError(
+                f"padded: length {width} is shorter than the longest trajectory ({longest} tokens); "
+                f"give at least {longest}, or filter the rollouts first"
+            )
+        real = np.arange(width) < size_N[:, None]
+        if side == "left":
+            real = real[:, ::-1]
+        ids = np.full(real.shape, pad_id, dtype=np.int64)
+        sampled = np.zeros(real.shape, dtype=bool)
+        advantage, weight = np.zeros(real.shape), np.zeros(real.shape)
+        ids[real], sampled[real] = batch.ids_T, batch.sampled_T
+        advantage[real], weight[real] = self.advantage_T, self.weight_T
+        return Padded(ids, sampled, advantage, weight, np.ascontiguousarray(real))
+
+
+def write_tokens(units: Units, advantage_S: FloatArray, weight_S: BoolArray, spread: str) -> TokenAdvantages:
+    """Spread one number per unit over the tokens of that unit."""
+    own_T = units.unit_of_T >= 0
+    unit = units.unit_of_T[own_T]
+    advantage_T, weight_T = np.zeros(len(own_T)), np.zeros(len(own_T))
+    if spread == "copy":
+        advantage_T[own_T] = advantage_S[unit]
+    elif spread == "divide":
+        advantage_T[own_T] = advantage_S[unit] / units.tokens_S[unit]
+    elif spread == "last":
+        last = np.full(len(units), -1, dtype=np.int64)
+        last[unit] = np.flatnonzero(own_T)
+        held = last >= 0
+        advantage_T[last[held]] = advantage_S[held]
+    else:
+        raise ConfigError(f"to_tokens: spread is {spread!r}; give 'copy', 'divide' or 'last'")
+    weight_T[own_T] = weight_S[unit]
+    return TokenAdvantages(_frozen(advantage_T), _frozen(weight_T), units)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,55 @@
+"""GiGPO: episode credit inside a task group plus step credit inside an anchor state.
+
+    A[s] = (R_i - mean_group R) + w (G[s] - mean_anchor G)      G[s] = sum_k gamma^k r[s+k]
+
+Use       when states recur inside a group (games, web pages, tools). With no repeats it is GRPO.
+Source    arXiv:2505.10978, eqs. 3 and 5-8. It is the sum ``dr_grpo + w*anchor`` under one name.
+Compared  by reading, with verl-agent gigpo/core_gigpo.py, modes "mean_norm" and "mean_std_norm".
+Deviates  1. A trajectory counts once in the group mean; the code counts it once per step.
+          2. A lone trajectory gets episode part 0; the code returns its raw outcome.
+          3. scale="std" adds no epsilon; the code adds 1e-6.
+"""
+
+from apportion.credit import Credit
+from apportion.methods.anchor import anchor_part
+from apportion.methods.notes import group_notes
+from apportion.methods.registry import register
+from apportion.numerics import centre
+from apportion.units import Units
+
+
+@register(
+    "gigpo",
+    unit="step",
+    units=("step", "turn"),
+    family="monte-carlo",
+    reads=("reward_S", "state_S"),
+    source="arXiv:2505.10978",
+    holds=("scale_equivariant", "local_to_group", "relabel_invariant"),
+    chain=True,
+)
+def gigpo(
+    units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale: str = "none", ddof: int = 1
+) -> Credit:
+    """Credit every step of every trajectory.
+
+    Args:
+        units: S steps of N trajectories. Reads reward_S, outcome_N (reward units) and state_S (equal keys are
+            one anchor state, compared inside one group only).
+        gamma: discount per step, not per token, in [0, 1].
+        step_weight: w above; 0 leaves plain outcome credit.
+        scale: "none" keeps reward units; "std" divides each part by its std (no unit).
+        ddof: of that std; the authors' code uses 1.
+
+    Returns:
+        Credit with the parts "episode" and "step", which add up to it.
+
+    Raises:
+        DataError: the units carry no states or are not steps or turns.
+    """
+    episode_N = centre(units.outcome_N, units.group_of_N, scale=scale, ddof=ddof, where=units.valid_N)
+    episode_S = episode_N[units.traj_of_S]
+    step_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof)
+    step_S = step_weight * step_S
+    parts = {"episode": episode_S, "step": step_S}
+    return Credit(episode_S + step_S, units, parts=parts, notes={**group_notes(units), **notes})

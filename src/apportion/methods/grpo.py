@@ -1,0 +1,58 @@
+"""GRPO: each trajectory's outcome against the mean of its group, one number for all its units.
+
+    A[i] = (R[i] - mean_group R) / std_group R          scale="std" (the paper)
+    A[i] =  R[i] - mean_group R                         scale="none" (Dr. GRPO's credit)
+
+Use       when groups of rollouts share a task; says nothing about which unit mattered.
+Source    arXiv:2402.03300, eq. in section 4.1.2 (outcome supervision).
+Compared  on recorded numbers, with verl `compute_grpo_outcome_advantage` and TRL `GRPOTrainer`.
+Deviates  1. A trajectory counts once, however many rows or units it has; verl-agent counts rows.
+          2. No epsilon is added to the std; TRL adds 1e-4, verl 1e-6 (``epsilon`` reproduces them).
+          3. A group of one gets 0 and is counted; verl returns its raw score.
+          4. Unscored, empty and failed members leave the statistics and are unknown.
+"""
+
+import numpy as np
+
+from apportion.credit import Credit
+from apportion.errors import ConfigError
+from apportion.methods.notes import group_notes
+from apportion.methods.registry import register
+from apportion.numerics import centre, seg_std
+from apportion.units import Units
+
+SCALES = ("std", "none", "batch")
+
+
+@register(
+    "grpo",
+    unit="episode",
+    family="monte-carlo",
+    reads=("reward_S",),
+    source="arXiv:2402.03300",
+    holds=("shift_invariant", "zero_mean_per_group"),
+)
+def grpo(units: Units, *, scale: str = "std", ddof: int = 1, epsilon: float = 0.0) -> Credit:
+    """Credit every unit of a trajectory with the trajectory's place in its group.
+
+    Args:
+        units: any units of N trajectories. Reads outcome_N, reward units.
+        scale: "std" divides by the group's std (no unit), "batch" by the std over all outcomes of the batch,
+            "none" keeps reward units.
+        ddof: of the std; 1 is the sample std that torch, TRL and verl use, 0 the population std.
+        epsilon: added to the std, for parity with a host.
+
+    Returns:
+        Credit with exact zeros for constant groups and groups of one, which are counted in the notes.
+    """
+    if scale not in SCALES:
+        raise ConfigError(f"grpo: scale is {scale!r}; give one of {', '.join(map(repr, SCALES))}")
+    within = "std" if scale == "std" else "none"
+    advantage_N = centre(
+        units.outcome_N, units.group_of_N, scale=within, ddof=ddof, epsilon=epsilon, where=units.valid_N
+    )
+    if scale == "batch":
+        everyone = np.zeros(len(units.group_of_N), dtype=np.int64)
+        spread = seg_std(units.outcome_N, everyone, ddof=ddof, where=units.valid_N, n=1)[0]
+        advantage_N = advantage_N / (spread + epsilon) if spread > 0 else np.zeros_like(advantage_N)
+    return Credit(advantage_N[units.traj_of_S], units, notes=group_notes(units))

@@ -1,0 +1,252 @@
+"""The registry: which methods exist, what each reads and needs, and which laws it obeys.
+
+Built-ins have bare names; a plug-in's are ``package/name`` and are found through the entry-point group
+``apportion.methods`` — on a miss, so that a broken plug-in can only break its own name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from types import MappingProxyType
+from typing import Any, Literal
+
+from apportion.credit import Credit
+from apportion.errors import ConfigError, DataError, UnknownName
+from apportion.units import Units
+
+ENTRY_POINTS = "apportion.methods"
+LEVELS = ("episode", "turn", "step", "segment", "token", "agent")
+LAWS = (
+    "scale_equivariant",
+    "shift_invariant",
+    "local_to_group",
+    "local_to_trajectory",
+    "relabel_invariant",
+    "zero_mean_per_group",
+    "sums_to_outcome",
+)
+_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSpec:
+    """One registered method or transform.
+
+    Attributes:
+        name: registry name.
+        call: the function, checked and stamped: ``(units, **params) → Credit`` or ``(credit, **params) → Credit``.
+        kind: "method" or "transform".
+        units: levels it accepts; empty = any.
+        unit: the level it is made for, the default of the command line.
+        family: row of the table in the docs.
+        reads: columns of `Units` it reads. needs: resources it asks.
+        source: paper or report. holds: laws of `LAWS` that it obeys, each one a contract test.
+        chain: it runs along time and therefore refuses trajectories that fork.
+        defaults: its parameters; the signature is the only place they exist.
+        module: where it is defined.
+        example: parameters for the contract tests, where a required parameter has no default.
+    """
+
+    name: str
+    call: Callable[..., Credit]
+    kind: Literal["method", "transform"]
+    unit: str
+    units: tuple[str, ...]
+    family: str
+    reads: tuple[str, ...]
+    needs: tuple[str, ...]
+    source: str
+    holds: tuple[str, ...]
+    chain: bool
+    defaults: Mapping[str, Any]
+    module: str
+    doc: str
+    module_doc: str
+    example: Mapping[str, Any] = field(default_factory=dict)
+
+    def bind(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters with defaults filled in; unknown or missing ones are a ConfigError."""
+        for key in params:
+            if key not in self.defaults:
+                takes = ", ".join(self.defaults) or "no parameters"
+                near = difflib.get_close_matches(key, self.defaults, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ConfigError(f"{self.name}: unknown parameter {key!r}; it takes {takes}{hint}")
+        bound = {**self.defaults, **params}
+        for key, value in bound.items():
+            if value is REQUIRED:
+                raise ConfigError(f"{self.name} needs the parameter {key!r}; see `apportion describe {self.name}`")
+        return bound
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the module docstring, without the name."""
+        first = self.module_doc.strip().splitlines()[0] if self.module_doc.strip() else ""
+        return first.split(":", 1)[-1].strip()
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+_SPECS: dict[str, MethodSpec] = {}
+
+
+def register(
+    name: str,
+    *,
+    unit: str = "step",
+    units: tuple[str, ...] = (),
+    family: str,
+    reads: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    source: str,
+    holds: tuple[str, ...] = (),
+    chain: bool = False,
+    kind: Literal["method", "transform"] = "method",
+    example: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Credit]], Callable[..., Credit]]:
+    """Put a pure function into the registry. The decorated function checks its input and stamps its result.
+
+    Args:
+        name: ``name`` for built-ins, ``package/name`` for everybody else.
+        unit: the level it is made for. units: the levels it accepts (default: any).
+        family: "monte-carlo", "value", "transform", … — the row of the docs table.
+        reads, needs, source, holds, chain, kind, example: see `MethodSpec`.
+
+    Raises:
+        ConfigError: a bad or taken name, an unknown law, a positional parameter.
+    """
+
+    def decorate(function: Callable[..., Credit]) -> Callable[..., Credit]:
+        _check_name(name, function)
+        for law in holds:
+            if law not in LAWS:
+                raise ConfigError(f"{name}: no law named {law!r}; there are {', '.join(LAWS)}")
+        if unit not in LEVELS:
+            raise ConfigError(f"{name}: no unit named {unit!r}; there are {', '.join(LEVELS)}")
+        defaults = _defaults(name, function)
+
+        @functools.wraps(function)
+        def checked(data: Any, **params: Any) -> Credit:
+            bound = spec.bind(params)
+            _check_input(spec, data)
+            credit = function(data, **bound)
+            if not isinstance(credit, Credit):
+                raise DataError(f"{name} returned a {type(credit).__name__}; a method returns apportion.Credit")
+            if kind == "transform":
+                return replace(credit, method=f"{data.method} | {name}", params={**data.params, name: bound})
+            return replace(credit, method=name, params=bound)
+
+        module = inspect.getmodule(function)
+        spec = MethodSpec(
+            name=name,
+            call=checked,
+            kind=kind,
+            unit=unit,
+            units=units,
+            family=family,
+            reads=reads,
+            needs=needs,
+            source=source,
+            holds=holds,
+            chain=chain,
+            defaults=MappingProxyType(defaults),
+            module=function.__module__,
+            doc=inspect.getdoc(function) or "",
+            module_doc=(module.__doc__ or "") if module else "",
+            example=MappingProxyType(dict(example or {})),
+        )
+        _SPECS[name] = spec
+        return checked
+
+    return decorate
+
+
+def get(name: str) -> MethodSpec:
+    """The spec of a method or transform; loads its plug-in on a miss.
+
+    Raises:
+        UnknownName: with the nearest names.
+    """
+    if name not in _SPECS and "/" in name:
+        _load_plugin(name)
+    if name not in _SPECS:
+        near = difflib.get_close_matches(name, _SPECS, 3)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; see `apportion methods`"
+        raise UnknownName(f"no credit method named {name!r}{hint}")
+    return _SPECS[name]
+
+
+def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
+    """Registered names in order of registration; ``plugins`` also loads every installed plug-in."""
+    if plugins:
+        for point in metadata.entry_points(group=ENTRY_POINTS):
+            if point.name not in _SPECS:
+                _load_plugin(point.name)
+    return tuple(name for name, spec in _SPECS.items() if kind in (None, spec.kind))
+
+
+def _load_plugin(name: str) -> None:
+    """Import the entry point of that name, or of its package."""
+    points = metadata.entry_points(group=ENTRY_POINTS)
+    for point in points:
+        if point.name == name or point.name == name.split("/")[0]:
+            try:
+                point.load()
+            except Exception as problem:
+                raise ConfigError(
+                    f"the plug-in {point.value!r} that offers {name!r} cannot be imported: "
+                    f"{type(problem).__name__}: {problem}; fix or uninstall it"
+                ) from problem
+
+
+def _check_name(name: str, function: Callable[..., Any]) -> None:
+    if not _NAME.match(name):
+        raise ConfigError(f"method name {name!r} is not usable; give snake_case, or yourpackage/snake_case")
+    inside = function.__module__.split(".")[0] == "apportion"
+    if name in _SPECS and _SPECS[name].module != function.__module__:
+        bare = name.split("/")[-1]
+        raise ConfigError(
+            f"method {name!r} is already taken by {_SPECS[name].module}; register yours as 'yourpackage/{bare}'"
+        )
+    if not inside and "/" not in name:
+        raise ConfigError(f"bare names are for built-ins; register {name!r} as 'yourpackage/{name}'")
+
+
+def _defaults(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = list(inspect.signature(function).parameters.values())
+    out = {}
+    for parameter in parameters[1:]:
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            raise ConfigError(f"{name}: parameter {parameter.name!r} must be keyword-only; put a * before it")
+        out[parameter.name] = REQUIRED if parameter.default is inspect.Parameter.empty else parameter.default
+    return out
+
+
+def _check_input(spec: MethodSpec, data: Any) -> None:
+    want = Credit if spec.kind == "transform" else Units
+    if not isinstance(data, want):
+        raise DataError(
+            f"{spec.name} is a {spec.kind} and takes apportion.{want.__name__}, got {type(data).__name__}"
+            + ("; write it after a bar: 'grpo | " + spec.name + "'" if spec.kind == "transform" else "")
+        )
+    units = data.units if isinstance(data, Credit) else data
+    if spec.units and units.level not in spec.units:
+        wanted = " or ".join(f"by_{level}" for level in spec.units)
+        raise DataError(f"{spec.name} credits {spec.unit}s, the units are {units.level}s; cut the batch with {wanted}")
+    units.require(spec.name, *spec.reads)
+    if spec.chain and not units.is_chain:
+        fork = units.first_fork()
+        raise DataError(
+            f"{spec.name} runs along time, and unit {fork} (trajectory {int(units.traj_of_S[fork])}) forks; "
+            "split the branches into trajectories or use a tree method"
+        )

@@ -1,0 +1,30 @@
+"""Room 2, *cut*: which decisions are credited. Each cut is a partition of the sampled tokens."""
+
+from apportion.units.cut import StateKey, cut
+from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
+from apportion.units.segments import by_segment
+from apportion.units.units import COLUMNS, Units
+
+CUTS = {
+    "episode": by_episode,
+    "turn": by_turn,
+    "step": by_step,
+    "segment": by_segment,
+    "token": by_token,
+    "agent": by_agent,
+}
+"""Every built-in cut by the name of its level."""
+
+__all__ = [
+    "COLUMNS",
+    "CUTS",
+    "StateKey",
+    "Units",
+    "by_agent",
+    "by_episode",
+    "by_segment",
+    "by_step",
+    "by_token",
+    "by_turn",
+    "cut",
+]

@@ -1,0 +1,141 @@
+"""`Units`: the decisions that credit is divided among, one cut of the sampled tokens.
+
+    unit_of_T   (T,)  unit that wrote each token, -1 where the policy wrote nothing (prompt, tool, environment)
+    traj_of_S   (S,)  trajectory of each unit, non-decreasing; units of a trajectory stand in time order
+    group_of_N  (N,)  group (same task, same start state) of each trajectory
+
+Methods read these columns and nothing else: no masks, no padding, no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from apportion.data import Batch
+from apportion.errors import DataError
+from apportion.numerics import Array, BoolArray, FloatArray, IntArray, seg_sum
+
+COLUMNS = {
+    "reward_S": "rewards: give Step.reward or Trajectory.outcome",
+    "state_S": "states: cut with by_step or by_turn and give Step.state or Step.observation",
+    "value_S": "values of the states: give Step.value (or Step.token_values for by_token)",
+    "logp_S": "log-probabilities: give Step.logp for every sampled token",
+    "ref_logp_S": "reference log-probabilities: give Step.ref_logp for every sampled token",
+    "entropy_S": "entropies: give Step.entropy for every sampled token",
+    "agent_S": "agents: give Step.agent",
+}
+"""Columns that a method may declare in ``reads``, each with where it comes from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """S units of N trajectories in G groups. Build it with a cut: `by_step`, `by_turn`, `by_token`, …
+
+    Attributes:
+        batch: the rollouts that were cut.
+        level: "episode", "turn", "step", "segment", "token", "agent" or the name of your own cut.
+        unit_of_T, traj_of_S, group_of_N: the maps, see the module.
+        reward_S: reward that arrives with each unit, reward units. An outcome without step rewards arrives
+            with the last unit.
+        outcome_N: return of each episode, reward units. 0 where `valid_N` is False.
+        valid_N: trajectories that take part: scored, with sampled tokens, without broken infrastructure.
+        tokens_S: sampled tokens in each unit; 0 for an empty action.
+        step_of_S: first step of each unit. turn_S: its turn index. agent_S: who acted, "" when not told.
+        parent_S: previous unit, -1 at a root.
+        state_S: key of the state each unit acts in; None where the cut has no states.
+        value_S: value of the state before each unit, reward units; None where the data have none.
+        logp_S, ref_logp_S: log-probability of the whole unit, nats (a sum). entropy_S: mean per token, nats.
+        final_value_N: value after the last action, NaN where not given. truncated_N: a limit ended it.
+        options: arguments of the cut, for the record.
+    """
+
+    batch: Batch
+    level: str
+    unit_of_T: IntArray
+    traj_of_S: IntArray
+    group_of_N: IntArray
+    reward_S: FloatArray
+    outcome_N: FloatArray
+    valid_N: BoolArray
+    tokens_S: IntArray
+    step_of_S: IntArray
+    turn_S: IntArray
+    agent_S: Array
+    parent_S: IntArray
+    final_value_N: FloatArray
+    truncated_N: BoolArray
+    state_S: Array | None = None
+    value_S: FloatArray | None = None
+    logp_S: FloatArray | None = None
+    ref_logp_S: FloatArray | None = None
+    entropy_S: FloatArray | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        s, n = len(self.traj_of_S), len(self.group_of_N)
+        for name in self.__slots__:
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray):
+                continue
+            want = {"S": s, "N": n, "T": len(self.batch.ids_T)}[name[-1]]
+            if len(array) != want:
+                raise DataError(f"units.{name} has {len(array)} entries, expected {want}; one per {name[-1]}")
+            if array.dtype.kind == "f" and name not in ("final_value_N",) and not np.isfinite(array).all():
+                bad = int(np.flatnonzero(~np.isfinite(array))[0])
+                raise DataError(f"units.{name} is {array[bad]} at {bad}; give finite numbers")
+            array.flags.writeable = False
+        if s and (np.any(np.diff(self.traj_of_S) < 0) or self.traj_of_S[0] < 0 or self.traj_of_S[-1] >= n):
+            raise DataError("units.traj_of_S must be sorted and point at trajectories; sort the units in time order")
+
+    @property
+    def group_of_S(self) -> IntArray:
+        """Group of each unit."""
+        return self.group_of_N[self.traj_of_S]
+
+    @property
+    def valid_S(self) -> BoolArray:
+        """Units of trajectories that take part in statistics."""
+        return self.valid_N[self.traj_of_S]
+
+    @property
+    def last_S(self) -> BoolArray:
+        """Last unit of each trajectory."""
+        return np.append(self.traj_of_S[1:] != self.traj_of_S[:-1], True)[: len(self.traj_of_S)]
+
+    @property
+    def is_chain(self) -> bool:
+        """Every unit follows the one before it (no forks)."""
+        return self.first_fork() < 0
+
+    def first_fork(self) -> int:
+        """First unit whose parent is not the unit before it in its trajectory; -1 when there is none."""
+        first = np.append(True, self.traj_of_S[1:] != self.traj_of_S[:-1])[: len(self.traj_of_S)]
+        forks = np.flatnonzero(self.parent_S != np.where(first, -1, np.arange(len(first)) - 1))
+        return int(forks[0]) if len(forks) else -1
+
+    def require(self, who: str, *columns: str) -> None:
+        """Raise one sentence for the first column that ``who`` reads and these units lack."""
+        for column in columns:
+            if column not in COLUMNS:
+                raise DataError(f"{who}: no unit column is named {column!r}; there are {', '.join(COLUMNS)}")
+            value = getattr(self, column)
+            absent = value is None or (column == "agent_S" and not any(value))
+            if absent or (column == "reward_S" and not self.batch.scored_N.any()):
+                raise DataError(f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}")
+
+    def with_reward(self, reward_S: Array) -> Units:
+        """The same units with other rewards; outcomes become their sums."""
+        reward = np.array(reward_S, dtype=np.float64)
+        outcome = seg_sum(reward, self.traj_of_S, n=len(self.group_of_N))
+        return replace(self, reward_S=reward, outcome_N=np.where(self.valid_N, outcome, 0.0))
+
+    def __len__(self) -> int:
+        return len(self.traj_of_S)
+
+    def __repr__(self) -> str:
+        groups = int(self.group_of_N.max()) + 1 if len(self.group_of_N) else 0
+        return f"Units({len(self)} {self.level}s of {len(self.group_of_N)} trajectories in {groups} groups)"
