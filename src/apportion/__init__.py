@@ -1,9 +1,9 @@
 """apportion: which decision deserves how much of the outcome.
 
-    batch  = ap.read("rollouts.jsonl")              rollouts, checked
-    units  = ap.by_step(batch)                      what is credited
-    credit = ap.assign("gigpo", units, gamma=0.95)  one number per unit
-    tokens = credit.to_tokens()                     on exactly the tokens that were sampled
+batch  = ap.read("rollouts.jsonl")              rollouts, checked
+units  = ap.by_step(batch)                      what is credited
+credit = ap.assign("gigpo", units, gamma=0.95)  one number per unit
+tokens = credit.to_tokens()                     on exactly the tokens that were sampled
 """
 
 from apportion.assign import assign, remake

@@ -58,7 +58,7 @@ def parse(text: str) -> Node:
         tree = ast.parse(text.strip(), mode="eval")
         return _node(tree.body, text)
     except SyntaxError as problem:
-        at = f" at {(problem.text or text)[max((problem.offset or 1) - 1, 0):][:20]!r}" if problem.offset else ""
+        at = f" at {(problem.text or text)[max((problem.offset or 1) - 1, 0) :][:20]!r}" if problem.offset else ""
         raise ConfigError(f"cannot read {text!r}{at}; write e.g. 'grpo + 0.5*anchor | whiten'") from None
     except ConfigError:
         raise

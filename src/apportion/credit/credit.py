@@ -97,7 +97,8 @@ class Credit:
     @property
     def weight_S(self) -> BoolArray:
         """Units that the loss counts: known and to be trained on."""
-        assert self.known_S is not None and self.train_S is not None
+        assert self.known_S is not None  # filled in by __post_init__
+        assert self.train_S is not None
         return self.known_S & self.train_S
 
     def to_tokens(self, spread: str = "copy") -> TokenAdvantages:
@@ -130,6 +131,7 @@ class Credit:
         )
 
     def __repr__(self) -> str:
+        assert self.known_S is not None
         unknown = len(self.units) - int(np.count_nonzero(self.known_S))
         extra = f", {unknown} unknown" if unknown else ""
         return f"Credit({self.method or 'unnamed'}: {len(self.units)} {self.units.level}s{extra})"

@@ -18,7 +18,12 @@ from apportion.methods.registry import register
 
 
 @register(
-    "clip", unit="step", family="transform", source="common practice", kind="transform", example={"limit": 0.5}
+    "clip",
+    unit="step",
+    family="transform",
+    source="common practice",
+    kind="transform",
+    example={"limit": 0.5},
 )
 def clip(credit: Credit, *, limit: float) -> Credit:
     """Clip every credit to [-limit, limit].

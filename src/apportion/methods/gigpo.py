@@ -28,9 +28,7 @@ from apportion.units import Units
     holds=("scale_equivariant", "local_to_group", "relabel_invariant"),
     chain=True,
 )
-def gigpo(
-    units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale: str = "none", ddof: int = 1
-) -> Credit:
+def gigpo(units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale: str = "none", ddof: int = 1) -> Credit:
     """Credit every step of every trajectory.
 
     Args:

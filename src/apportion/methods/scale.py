@@ -24,7 +24,14 @@ SIZES = {
 }
 
 
-@register("scale", unit="step", family="transform", source="common practice", kind="transform", example={"by": "rms"})
+@register(
+    "scale",
+    unit="step",
+    family="transform",
+    source="common practice",
+    kind="transform",
+    example={"by": "rms"},
+)
 def scale(credit: Credit, *, by: float | str) -> Credit:
     """Scale every credit by one number.
 

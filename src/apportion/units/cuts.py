@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apportion.data import Batch
-from apportion.numerics import labels
+from apportion.numerics import Array, labels
 from apportion.units.cut import StateKey, cut
 from apportion.units.units import Units
 
@@ -17,7 +17,7 @@ def by_episode(batch: Batch, *, state: StateKey | None = None) -> Units:
 
 
 def by_turn(batch: Batch, *, state: StateKey | None = None) -> Units:
-    """One unit per turn: what lies between two changes of speaker (several steps, where one turn made several calls)."""
+    """One unit per turn: what lies between two changes of speaker; a turn with three tool calls has three steps."""
     change = (np.diff(batch.traj_of_S) > 0) | (np.diff(batch.turn_S) != 0)
     first = np.flatnonzero(np.append(True, change))
     return _of_steps(batch, "turn", np.cumsum(np.append(0, change)), first, state)
@@ -47,7 +47,7 @@ def by_token(batch: Batch) -> Units:
     return cut(batch, "token", unit_of_T, batch.step_of_T[batch.sampled_T], has_states=False)
 
 
-def _of_steps(batch: Batch, level: str, unit_of_step: np.ndarray, first: np.ndarray, state: StateKey | None) -> Units:
+def _of_steps(batch: Batch, level: str, unit_of_step: Array, first: Array, state: StateKey | None) -> Units:
     unit_of_step = unit_of_step.astype(np.int64)
     unit_of_T = np.where(batch.sampled_T, unit_of_step[batch.step_of_T], -1)
     options = {} if state is None else {"state": getattr(state, "__name__", repr(state))}

@@ -76,9 +76,9 @@ def _newline(batch: Batch, decode: Decode | None) -> BoolArray:
     sampled = np.flatnonzero(batch.sampled_T)
     starts = np.zeros(len(sampled), dtype=bool)
     ended = False
-    for k, t in enumerate(sampled):
+    for k, t in enumerate(sampled.tolist()):
         piece = pieces[t]
         body = piece.lstrip()
-        starts[k] = ended or "\n" in piece[: len(piece) - len(body)] and bool(body)
+        starts[k] = ended or ("\n" in piece[: len(piece) - len(body)] and bool(body))
         ended = "\n" in (body if body else piece)
     return starts
