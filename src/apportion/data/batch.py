@@ -2,8 +2,8 @@
 
     token → step → trajectory → group          step_of_T   traj_of_S   group_of_N
 
-Every token of every step is in the T axis, in time order: the new context of a step (prompt, observation), then
-what the policy sampled (``sampled_T``). Letters cancel: ``group_of_N[traj_of_S]`` is the group of each step.
+Every token of every step is in the T axis, in time order: the new context of a step (prompt, observation),
+then what the policy sampled (``sampled_T``). Letters cancel: ``group_of_N[traj_of_S]`` is each step's group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from apportion.data.words import words
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 
-PER_TOKEN = {"logp_T": "logp", "ref_logp_T": "ref_logp", "entropy_T": "entropy", "token_value_T": "token_values"}
+PER_TOKEN = {
+    "logp_T": "logp",
+    "ref_logp_T": "ref_logp",
+    "entropy_T": "entropy",
+    "token_value_T": "token_values",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +39,8 @@ class Batch:
         ids_T: token ids; -1 for the words of a text-only trajectory.
         sampled_T: True where the policy sampled the token; nothing else can hold credit.
         step_of_T: step that each token belongs to.
-        logp_T, ref_logp_T, entropy_T, token_value_T: per-token columns, 0 where not sampled; None unless every
-            sampled token of the batch has one.
+        logp_T, ref_logp_T, entropy_T, token_value_T: per-token columns, 0 where not sampled; None
+            unless every sampled token of the batch has one.
         traj_of_S: trajectory of each step; non-decreasing.
         reward_S: reward that follows each step, 0 where not scored. scored_S: where there was one.
         value_S: value of the state before each step, reward units; None unless every step has one.
@@ -94,7 +99,7 @@ class Batch:
 
     @property
     def valid_N(self) -> BoolArray:
-        """Trajectories that take part in statistics: scored, with tokens, and without broken infrastructure."""
+        """Trajectories that take part in statistics: scored, with tokens, nothing broken."""
         return self.scored_N & self.has_tokens_N & ~self.failed_N
 
     @property
@@ -168,7 +173,9 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
     step_of_T = np.repeat(np.arange(len(steps), dtype=np.int64), context_S + action_S)
 
     ids_T = np.full(len(step_of_T), -1, dtype=np.int64)
-    with_ids = [ids for step in steps for ids in (step.prompt_ids, step.ids) if step.ids is not None and ids is not None]
+    with_ids = [
+        ids for step in steps for ids in (step.prompt_ids, step.ids) if step.ids is not None and ids is not None
+    ]
     ids_T[has_ids_N[traj_of_S[step_of_T]]] = np.concatenate(with_ids) if with_ids else []
 
     group_ids: dict[str, int] = {}

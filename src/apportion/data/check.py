@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import DataError
 
 PER_TOKEN = ("logp", "ref_logp", "entropy", "token_values")
+FLAGS = ("fresh", "terminated", "truncated", "failed")
 
 
 def check_batch(trajectories: Sequence[Trajectory]) -> None:
@@ -30,6 +31,7 @@ def check_batch(trajectories: Sequence[Trajectory]) -> None:
 
 
 def where(n: int, trajectory: Trajectory) -> str:
+    """How a message names a trajectory: its position, and its id where it has one."""
     return f"trajectory {n}" + (f" ({trajectory.id!r})" if trajectory.id is not None else "")
 
 
@@ -37,10 +39,9 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
     """Raise the first `DataError` of one trajectory; ``at`` says where it stands."""
     if not trajectory.steps:
         raise DataError(f"{at}: no steps; a rollout that did nothing is one step with an empty action")
-    for name in ("group", "id", "reference", "final_observation"):
-        value = getattr(trajectory, name)
-        if value is not None and not isinstance(value, str):
-            raise DataError(f"{at}: {name} is a {type(value).__name__}; give a string")
+    _strings(trajectory, ("group", "id", "reference", "final_observation"), at)
+    if not isinstance(trajectory.meta, Mapping):
+        raise DataError(f"{at}: meta is a {type(trajectory.meta).__name__}; give a dict")
     for name in ("outcome", "final_value"):
         _finite(getattr(trajectory, name), f"{at}: {name}")
     last = len(trajectory.steps) - 1
@@ -54,18 +55,24 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
                 f"{at}, step {s} is {flag} but step {s + 1} follows; "
                 "move the flag to the last step or split the trajectory"
             )
-        if step.parent is not None and not -1 <= step.parent < s:
+        if step.parent is not None and not (_is_int(step.parent) and -1 <= step.parent < s):
             raise DataError(
-                f"{at}, step {s}: parent is {step.parent}; give the index of an earlier step, or -1 for a root"
+                f"{at}, step {s}: parent is {step.parent!r}; give the index of an earlier step, or -1 for a root"
             )
 
 
 def check_step(step: Step, at: str) -> None:
     """Raise the first `DataError` of one step."""
-    for name in ("observation", "action", "state", "agent"):
-        value = getattr(step, name)
-        if value is not None and not isinstance(value, str):
-            raise DataError(f"{at}: {name} is a {type(value).__name__}; give a string")
+    _strings(step, ("observation", "action", "state", "agent"), at)
+    for name in FLAGS:
+        if not isinstance(getattr(step, name), bool):
+            raise DataError(f"{at}: {name} is {getattr(step, name)!r}; give True or False")
+    if not isinstance(step.extra, Mapping):
+        raise DataError(f"{at}: extra is a {type(step.extra).__name__}; give a dict")
+    if step.actions is not None:
+        bad = [action for action in step.actions if not isinstance(action, str)]
+        if bad or isinstance(step.actions, str):
+            raise DataError(f"{at}: actions is {step.actions!r}; give a list of strings")
     if step.action is None and step.ids is None:
         raise DataError(f"{at}: neither ids nor action; give what the policy sampled, as token ids or as text")
     if step.ids is not None and step.prompt_ids is None and step.observation:
@@ -86,22 +93,35 @@ def check_step(step: Step, at: str) -> None:
             raise DataError(
                 f"{at}: {len(values)} {label} for {len(step.ids)} sampled tokens; give one per sampled token"
             )
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
+        broken = np.flatnonzero(~np.isfinite(values))
+        if len(broken):
             raise DataError(
-                f"{at}: {name} is {values[bad[0]]} at sampled token {bad[0]}; "
+                f"{at}: {name} is {values[broken[0]]} at sampled token {broken[0]}; "
                 f"give a finite number, or leave {name} out"
             )
     _finite(step.reward, f"{at}: reward")
     _finite(step.value, f"{at}: value")
-    if step.turn is not None and (isinstance(step.turn, bool) or not isinstance(step.turn, int) or step.turn < 0):
+    if step.turn is not None and not (_is_int(step.turn) and step.turn >= 0):
         raise DataError(f"{at}: turn is {step.turn!r}; give an integer from 0 on")
+
+
+def _strings(holder: Step | Trajectory, names: Sequence[str], at: str) -> None:
+    for name in names:
+        value = getattr(holder, name)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{at}: {name} is a {type(value).__name__}; give a string")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _finite(value: object, at: str) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise DataError(f"{at} is {value!r}; give a number, or None when it was not scored")
-    if not math.isfinite(float(value)):
+    if isinstance(value, int):  # smaller ones became floats
+        raise DataError(f"{at} is an integer beyond 2**63; give a number that a float can hold")
+    if not math.isfinite(value):
         raise DataError(f"{at} is {value}; give a finite number, or None when it was not scored")

@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from apportion.errors import DataError
-from apportion.numerics import FloatArray, IntArray
+from apportion.numerics import Array, FloatArray, IntArray
 
 
 def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
     if value is None:
         return None
-    array = np.asarray(value)
+    array = _flat(name, value, "token ids, not text or floats")
     if array.size and array.dtype.kind not in "iu":
         raise DataError(f"{name} must be integers, got {array.dtype}; give token ids, not text or floats")
-    array = array.astype(np.int64).reshape(-1)
-    if array.size and array.min() < 0:
-        raise DataError(f"{name} holds {int(array.min())}; token ids start at 0")
+    if array.size and (array.min() < 0 or array.max() > _LARGEST):
+        worst = array.min() if array.min() < 0 else array.max()
+        raise DataError(f"{name} holds {int(worst)}; token ids lie between 0 and 2**63 - 1")
+    array = array.astype(np.int64)
     array.flags.writeable = False
     return array
 
@@ -32,12 +33,38 @@ def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
 def _floats(name: str, value: Sequence[float] | FloatArray | None) -> FloatArray | None:
     if value is None:
         return None
-    try:
-        array = np.array(value, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must be numbers, one per sampled token") from None
+    array = _flat(name, value, "numbers, one per sampled token")
+    if array.size and array.dtype.kind not in "fiu":
+        raise DataError(f"{name} must be numbers, got {array.dtype}; give one per sampled token")
+    array = array.astype(np.float64)
     array.flags.writeable = False
     return array
+
+
+def _flat(name: str, value: Any, what: str) -> Array:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that NumPy cannot see
+        raise DataError(f"{name} cannot be read as one flat array; give {what}") from None
+    if array.ndim != 1:
+        raise DataError(f"{name} has {array.ndim} dimensions; give one flat list of {what}")
+    return array
+
+
+def _scalar(value: Any) -> Any:
+    """NumPy's scalars as Python's own; anything else unchanged, for the check to name."""
+    return value.item() if isinstance(value, np.bool_ | np.integer | np.floating) else value
+
+
+def _number(value: Any) -> Any:
+    """An integer as a float, so that a reward is the same after every file format."""
+    value = _scalar(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
+        return float(value)
+    return value
+
+
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +72,7 @@ class Step:
     """One transition: what the policy saw, what it sampled, and what came back.
 
     Attributes:
-        observation: text that is new before this step (prompt, tool result, message). None = not logged as text.
+        observation: text that is new before this step (prompt, tool result, message). None = no text logged.
         action: text that the policy sampled.
         prompt_ids: token ids of the new context, in place; with ``fresh`` the whole prompt.
         ids: token ids that were sampled, exactly as the engine returned them.
@@ -92,7 +119,11 @@ class Step:
             object.__setattr__(self, name, _ids(name, getattr(self, name)))
         for name in ("logp", "ref_logp", "entropy", "token_values"):
             object.__setattr__(self, name, _floats(name, getattr(self, name)))
-        if self.actions is not None:
+        for name in ("value", "reward"):
+            object.__setattr__(self, name, _number(getattr(self, name)))
+        for name in ("fresh", "terminated", "truncated", "failed", "turn", "parent"):
+            object.__setattr__(self, name, _scalar(getattr(self, name)))
+        if self.actions is not None and not isinstance(self.actions, str):
             object.__setattr__(self, "actions", tuple(self.actions))
 
 
@@ -123,6 +154,8 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
+        for name in ("outcome", "final_value"):
+            object.__setattr__(self, name, _number(getattr(self, name)))
 
     @property
     def scored(self) -> bool:

@@ -1,4 +1,4 @@
-"""Words stand in for tokens where a log has only text; joined again they give the text, character for character."""
+"""Words stand in for tokens where a log has only text; joined again they give exactly the text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,201 @@
+"""JSONL: a header line, then one trajectory a line; for people, for `grep`, and for a trainer's dumps.
+
+    {"schema": "apportion.rollouts/1"}
+    {"id": "7", "group": "task-3", "outcome": 1.0, "steps": [{"observation": "…", "ids": [5, 6]}]}
+
+Numbers and texts come back exactly. A file without the header is read too; concatenated files are one file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from apportion.data.atomic import atomic_write
+from apportion.data.check import where
+from apportion.data.compress import compressed, open_read
+from apportion.data.record import SCHEMA, from_record, to_json, to_record
+from apportion.data.skipped import Skipped, skipping
+from apportion.data.trajectory import Trajectory
+from apportion.errors import DataError, FormatError
+
+LONGEST_LINE = 1 << 28
+"""Bytes that a line may have; a file without line breaks must not fill the memory."""
+
+
+def read_jsonl(path: str | os.PathLike[str], *, skip_bad: bool | Skipped = False) -> list[Trajectory]:
+    """All trajectories of a file; see `stream_jsonl`."""
+    return list(stream_jsonl(path, skip_bad=skip_bad))
+
+
+def stream_jsonl(path: str | os.PathLike[str], *, skip_bad: bool | Skipped = False) -> Iterator[Trajectory]:
+    """Read one trajectory after the other, in memory that does not grow with the file.
+
+    Args:
+        path: a JSONL file, plain or compressed (gzip; Zstandard where pyarrow is installed).
+        skip_bad: False raises at the first bad line, True leaves bad lines out and warns with their number
+            and reasons at the end, a `Skipped` leaves them out and counts them there.
+
+    Raises:
+        FormatError: file, line, reason. With ``skip_bad`` only when no line could be read, the compressed
+            data are damaged, or the file is of another schema.
+    """
+    good = 0
+    with skipping(skip_bad) as skipped, open_read(path) as file:
+        before = skipped.count if skipped is not None else 0
+        for number, line, whole in _lines(file, path):
+            at = f"{path}, line {number}"
+            try:
+                record = parse(line, at, whole)
+                if isinstance(record, dict) and "schema" in record and "steps" not in record:
+                    trajectory = None
+                else:
+                    trajectory = from_record(record, at)
+            except FormatError as error:
+                if skipped is None:
+                    raise
+                skipped.add(error)
+                continue
+            if trajectory is None:
+                check_schema(record["schema"], at)
+                continue
+            good += 1
+            yield trajectory
+        if skipped is not None and not good and skipped.count > before:
+            raise FormatError(f"{path}: none of {skipped.count - before} lines could be read; {skipped.reasons[0]}")
+
+
+def write_jsonl(path: str | os.PathLike[str], trajectories: Iterable[Trajectory]) -> int:
+    """Write trajectories, one a line; the file is whole or absent.
+
+    A name that ends in .gz or .zst is compressed.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        DataError: a trajectory breaks a precondition; nothing is written then.
+    """
+    with JsonlWriter(path) as out:
+        for trajectory in trajectories:
+            out.write(trajectory)
+        return out.count
+
+
+class JsonlWriter:
+    """Writes trajectories as they come; the file appears, whole, when the block ends without an error.
+
+    >>> with JsonlWriter("rollouts.jsonl") as out:  # doctest: +SKIP
+    ...     for trajectory in collect():
+    ...         out.write(trajectory)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        self.count = 0
+        self._file: BinaryIO | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> JsonlWriter:
+        with contextlib.ExitStack() as stack:
+            plain = stack.enter_context(atomic_write(self.path))
+            self._file = stack.enter_context(compressed(plain, os.fspath(self.path)))
+            self._file.write(_line({"schema": SCHEMA}, "header"))
+            self._stack = stack.pop_all()
+        return self
+
+    def write(self, trajectory: Trajectory) -> None:
+        """Add one line."""
+        if self._file is None:
+            raise DataError(f"{self.path}: the writer is not open; write inside its `with` block")
+        at = where(self.count, trajectory)
+        self._file.write(_line(to_record(trajectory, at), at))
+        self.count += 1
+
+    def __exit__(self, *error: Any) -> None:
+        self._file = None
+        self._stack.__exit__(*error)
+
+
+def parse(line: bytes, at: str, whole: bool = True) -> Any:
+    """JSON of one line, with every way in which JSON can be wrong named.
+
+    Args:
+        line: bytes of the line.
+        at: where it stands.
+        whole: False when the file ends without a line break after it.
+    """
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{at}: byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+        ) from None
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        if not text.rstrip().endswith(("}", "]")):
+            why = "a trajectory must stand on one line" if whole else "the file was cut short"
+            raise FormatError(f"{at}: the line breaks off after column {len(text.rstrip())}; {why}") from None
+        raise FormatError(f"{at}: not JSON ({error.msg} at column {error.colno}); give one object per line") from None
+    except RecursionError:
+        raise FormatError(f"{at}: nested too deep to be read; flatten it") from None
+    except ValueError as error:
+        raise FormatError(f"{at}: {error}") from None
+
+
+def check_schema(schema: object, at: str) -> None:
+    """Raise unless the header names our schema, of this major version or an older one."""
+    name, _, version = schema.partition("/") if isinstance(schema, str) else ("", "", "")
+    ours, _, newest = SCHEMA.partition("/")
+    if name != ours:
+        raise FormatError(f"{at}: the file holds {schema!r}, not {SCHEMA!r}; other formats: `apportion convert`")
+    major = version.partition(".")[0]
+    if not major.isdecimal():
+        raise FormatError(f"{at}: the schema {schema!r} has no version number; it should be {SCHEMA!r}")
+    if int(major) > int(newest):
+        raise FormatError(
+            f"{at}: the file has schema version {version} and this apportion reads up to {newest}; update apportion"
+        )
+
+
+def _lines(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes, bool]]:
+    """Number, bytes and wholeness of every line that is not blank."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = file.readline(LONGEST_LINE + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FormatError(f"{path}, line {number}: the compressed data are damaged ({error})") from None
+        if not line:
+            return
+        if len(line) > LONGEST_LINE:
+            raise FormatError(
+                f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; give one trajectory per line"
+            )
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield number, line, line.endswith(b"\n")
+
+
+def _line(record: dict[str, Any], at: str) -> bytes:
+    return to_json(record, at).encode("utf-8") + b"\n"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object; keep one")
+    return out
+
+
+def _constant(token: str) -> None:
+    raise ValueError(f"{token} is not JSON; leave out what was not measured")
