@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -77,8 +77,7 @@ def required_cut(method: str) -> str:
 
 def default_units(method: str, batch: Any, **options: Any) -> Units:
     """Cut a batch the way the method is made for."""
-    cut: Callable[..., Units] = CUTS[required_cut(method)]
-    return cut(batch, **options)
+    return CUTS[required_cut(method)](batch, **options)
 
 
 def _run(node: Node, units: Units) -> Credit:

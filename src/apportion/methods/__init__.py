@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
-
+from apportion.methods.describe import Description, describe, markdown_table, methods
 from apportion.methods.registry import LAWS, MethodSpec, get, names, register
-
-if TYPE_CHECKING:
-    from apportion.methods.registry import REQUIRED as REQUIRED
 
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["LAWS", "MethodSpec", "get", "names", "register"]
+__all__ = [
+    "LAWS",
+    "Description",
+    "MethodSpec",
+    "describe",
+    "get",
+    "markdown_table",
+    "methods",
+    "names",
+    "register",
+]

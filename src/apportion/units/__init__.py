@@ -1,11 +1,13 @@
 """Room 2, *cut*: which decisions are credited. Each cut is a partition of the sampled tokens."""
 
+from collections.abc import Callable
+
 from apportion.units.cut import StateKey, cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
 from apportion.units.segments import by_segment
 from apportion.units.units import COLUMNS, Units
 
-CUTS = {
+CUTS: dict[str, Callable[..., Units]] = {
     "episode": by_episode,
     "turn": by_turn,
     "step": by_step,
