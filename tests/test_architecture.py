@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "asks": {"errors"},
     "methods": {"errors", "numerics", "units", "credit", "asks"},
     "resources": {"errors", "asks", "data"},
-    "assign": {"errors", "units", "credit", "asks", "methods", "resources"},
+    "assign": {"errors", "numerics", "units", "credit", "asks", "methods", "resources"},
     "losses": {"errors", "credit"},
     "models": {"errors", "data", "units", "credit", "losses"},
     "envs": {"errors", "data"},
