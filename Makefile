@@ -62,7 +62,7 @@ bench: $(STAMP) ## time against the peers, as ratios measured in one run
 
 wheel: $(STAMP) ## build the wheel and use it in an empty environment outside the checkout
 	@rm -rf dist
-	$(PY) -m build --wheel --outdir dist . >/dev/null
+	$(PY) -m pip wheel -qq --no-deps --wheel-dir dist .
 	@$(PY) .ci/check_wheel.py dist/*.whl -c $(CONSTRAINTS) $(PIP_ARGS)
 
 clean: ## remove everything made here, also .venv

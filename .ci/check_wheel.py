@@ -56,4 +56,4 @@ if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]), sys.argv[2:])
     except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(error.cmd)[:200]}")
+        sys.exit(f"{sys.argv[1]} does not work on its own: {Path(error.cmd[0]).name} ended with {error.returncode}")
