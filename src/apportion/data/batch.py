@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -134,15 +135,13 @@ class Batch:
             value = getattr(self, name)
             if name == "trajectories" or value is None:
                 continue
-            digest.update(name.encode())
             if isinstance(value, np.ndarray) and value.dtype != object:
+                digest.update(f"{name} {value.size}:".encode())
                 digest.update(np.ascontiguousarray(value).tobytes())
             else:
-                for item in value:
-                    digest.update(b"\x00" + str(item).encode("utf-8", "surrogatepass"))
+                _digest_texts(digest, name, value)
         if not self.has_ids:
-            for piece in self.pieces():
-                digest.update(b"\x00" + piece.encode("utf-8", "surrogatepass"))
+            _digest_texts(digest, "pieces", self.pieces())
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -157,6 +156,14 @@ class Batch:
             f"Batch({len(self)} trajectories in {len(self.group_names)} groups, {len(self.traj_of_S)} steps, "
             f"{len(self.ids_T)} tokens ({kind}), {int(self.sampled_T.sum())} sampled)"
         )
+
+
+def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
+    """Lengths first, so that no two lists of texts run together to the same bytes."""
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(f"{name} {len(encoded)}:".encode())
+        digest.update(encoded)
 
 
 def _build(rollouts: tuple[Trajectory, ...]) -> Batch:

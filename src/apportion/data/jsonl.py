@@ -12,14 +12,14 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from apportion.data.atomic import atomic_write
 from apportion.data.check import where
 from apportion.data.compress import compressed, open_read
 from apportion.data.record import SCHEMA, from_record, to_json, to_record
-from apportion.data.skipped import Skipped, skipping
+from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
 from apportion.errors import DataError, FormatError
 
@@ -44,29 +44,7 @@ def stream_jsonl(path: str | os.PathLike[str], *, skip_bad: bool | Skipped = Fal
         FormatError: file, line, reason. With ``skip_bad`` only when no line could be read, the compressed
             data are damaged, or the file is of another schema.
     """
-    good = 0
-    with skipping(skip_bad) as skipped, open_read(path) as file:
-        before = skipped.count if skipped is not None else 0
-        for number, line, whole in _lines(file, path):
-            at = f"{path}, line {number}"
-            try:
-                record = parse(line, at, whole)
-                if isinstance(record, dict) and "schema" in record and "steps" not in record:
-                    trajectory = None
-                else:
-                    trajectory = from_record(record, at)
-            except FormatError as error:
-                if skipped is None:
-                    raise
-                skipped.add(error)
-                continue
-            if trajectory is None:
-                check_schema(record["schema"], at)
-                continue
-            good += 1
-            yield trajectory
-        if skipped is not None and not good and skipped.count > before:
-            raise FormatError(f"{path}: none of {skipped.count - before} lines could be read; {skipped.reasons[0]}")
+    return kept(_items(path), path, skip_bad)
 
 
 def write_jsonl(path: str | os.PathLike[str], trajectories: Iterable[Trajectory]) -> int:
@@ -161,6 +139,23 @@ def check_schema(schema: object, at: str) -> None:
         raise FormatError(
             f"{at}: the file has schema version {version} and this apportion reads up to {newest}; update apportion"
         )
+
+
+def _items(path: str | os.PathLike[str]) -> Generator[Trajectory | FormatError, None, None]:
+    """A trajectory or what is wrong with it, for every line but headers."""
+    with open_read(path) as file:
+        for number, line, whole in _lines(file, path):
+            at = f"{path}, line {number}"
+            try:
+                record = parse(line, at, whole)
+                header = isinstance(record, dict) and "schema" in record and "steps" not in record
+                item: Trajectory | FormatError | None = None if header else from_record(record, at)
+            except FormatError as error:
+                item = error
+            if item is None:
+                check_schema(record["schema"], at)  # a file of another schema is no matter of one bad line
+            else:
+                yield item
 
 
 def _lines(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes, bool]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+
+from apportion.data.trajectory import Trajectory
+from apportion.errors import FormatError
 
 KEEP = 20
 """Reasons that are kept in full; the rest are only counted."""
@@ -31,9 +35,6 @@ class Skipped:
         if len(self.reasons) < KEEP:
             self.reasons.append(str(reason))
 
-    def __bool__(self) -> bool:
-        return self.count > 0
-
     def __str__(self) -> str:
         if not self.count:
             return "no record skipped"
@@ -42,15 +43,29 @@ class Skipped:
         return f"{records} skipped:\n  " + "\n  ".join(self.reasons) + more
 
 
-@contextmanager
-def skipping(skip_bad: bool | Skipped) -> Iterator[Skipped | None]:
-    """The collector to use, or None where the first bad record is an error; warns at the end for True."""
-    if isinstance(skip_bad, Skipped):
-        yield skip_bad
-    elif skip_bad:
-        skipped = Skipped()
-        yield skipped
-        if skipped:
-            warnings.warn(str(skipped), stacklevel=4)
-    else:
-        yield None
+def kept(
+    items: Generator[Trajectory | FormatError, None, None], path: str | os.PathLike[str], skip_bad: bool | Skipped
+) -> Iterator[Trajectory]:
+    """The good items of a reader; bad ones are raised, or counted, or warned about at the end.
+
+    Raises:
+        FormatError: the first bad item without ``skip_bad``; with it, when nothing but bad items came.
+    """
+    skipped = skip_bad if isinstance(skip_bad, Skipped) else Skipped()
+    good = bad = 0
+    first: FormatError | None = None
+    with contextlib.closing(items):
+        for item in items:
+            if not isinstance(item, FormatError):
+                good += 1
+                yield item
+            elif skip_bad is False:
+                raise item
+            else:
+                bad += 1
+                first = first or item
+                skipped.add(item)
+    if bad and not good:
+        raise FormatError(f"{path}: none of {bad} records could be read; the first: {first}")
+    if bad and skip_bad is True:
+        warnings.warn(str(skipped), stacklevel=2)
