@@ -5,11 +5,21 @@ order; recursions (``to_go``, ``gae``) need each segment to be one contiguous ru
 """
 
 from apportion.numerics.labels import labels
-from apportion.numerics.scan import gae, gae_padded, to_go, to_go_padded
+from apportion.numerics.scan import (
+    AdvantagesAndReturns,
+    gae,
+    gae_padded,
+    gae_returns_whitened,
+    gae_returns_whitened_padded,
+    starts_of,
+    to_go,
+    to_go_padded,
+)
 from apportion.numerics.segments import centre, seg_count, seg_mean, seg_std, seg_sum, spread_floor
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 
 __all__ = [
+    "AdvantagesAndReturns",
     "Array",
     "BoolArray",
     "FloatArray",
@@ -17,12 +27,15 @@ __all__ = [
     "centre",
     "gae",
     "gae_padded",
+    "gae_returns_whitened",
+    "gae_returns_whitened_padded",
     "labels",
     "seg_count",
     "seg_mean",
     "seg_std",
     "seg_sum",
     "spread_floor",
+    "starts_of",
     "to_go",
     "to_go_padded",
 ]

@@ -1,21 +1,31 @@
 """Recursions that run backwards in time: discounted sums to go, and generalised advantages.
 
-Packed form: one flat array, each segment one contiguous run. Padded form: (rows, width) with a mask; masked-out
-positions (observations, padding) are crossed without discount and never read.
+Packed form: one flat array, each segment one contiguous run. Padded form: (rows, width) with a mask;
+masked-out positions (observations, padding) are crossed without discount and never read.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from apportion.errors import ConfigError, DataError
+from apportion.numerics import kernels
+from apportion.numerics.segments import SPREAD_TOLERANCE
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
+
+
+class AdvantagesAndReturns(NamedTuple):
+    """Whitened advantages, and the returns a value model is trained on; same shape and dtype."""
+
+    advantage: Array
+    returns: Array
 
 
 def starts_of(seg_of_X: IntArray) -> IntArray:
     """First position of every contiguous run of equal ids, (runs,)."""
-    if len(seg_of_X) == 0:
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.concatenate(([True], seg_of_X[1:] != seg_of_X[:-1]))).astype(np.int64)
+    return _bounds(np.asarray(seg_of_X))[:-1]
 
 
 def to_go(x_X: Array, seg_of_X: IntArray, *, gamma: float = 1.0) -> FloatArray:
@@ -27,8 +37,16 @@ def to_go(x_X: Array, seg_of_X: IntArray, *, gamma: float = 1.0) -> FloatArray:
         x_X: values, e.g. rewards.
         seg_of_X: segment of each value; every segment one contiguous run.
         gamma: discount per position, in [0, 1].
+
+    Raises:
+        DataError: arrays of different length. ConfigError: gamma outside [0, 1].
     """
-    return _scan(np.asarray(x_X, dtype=np.float64), starts_of(seg_of_X), float(gamma))
+    _check_discount("to_go", gamma=gamma)
+    x, seg = _real(x_X), np.asarray(seg_of_X)
+    _check_shapes("to_go", x_X=x, seg_of_X=seg)
+    out = np.empty(len(x))
+    kernels.pick(x.size).gae(x, None, None, _bounds(seg), None, 1.0, float(gamma), out, None)
+    return out
 
 
 def gae(
@@ -49,27 +67,36 @@ def gae(
         reward_X: reward that follows the action at each position.
         value_X: value of the state *before* the action at each position.
         seg_of_X: segment of each position; every segment one contiguous run.
-        gamma: discount per position. lam: 0 is one-step TD, 1 is Monte Carlo.
+        gamma: discount per position. lam: 0 is one-step TD, 1 is Monte Carlo. Both in [0, 1].
         last_value: value of the state after the last position of each run, in order of the runs
             (truncated trajectories bootstrap with it); 0 where the run terminated. Default 0.
 
+    Raises:
+        DataError: arrays that do not fit each other. ConfigError: gamma or lam outside [0, 1].
+
     Source: arXiv:1506.02438, eq. 16.
     """
-    reward = np.asarray(reward_X, dtype=np.float64)
-    value = np.asarray(value_X, dtype=np.float64)
-    first = starts_of(seg_of_X)
-    if len(reward) == 0:
-        return np.zeros(0)
-    after = np.empty_like(value)
-    after[:-1] = value[1:]
-    end = np.append(first[1:], len(reward)) - 1
-    after[end] = 0.0 if last_value is None else last_value
-    return _scan(reward + gamma * after - value, first, gamma * lam)
+    _check_discount("gae", gamma=gamma, lam=lam)
+    reward, value = _same_kind(reward_X, value_X)
+    seg = np.asarray(seg_of_X)
+    _check_shapes("gae", reward_X=reward, value_X=value, seg_of_X=seg)
+    bounds = _bounds(seg)
+    last = _last("gae", last_value, len(bounds) - 1)
+    out = np.empty(len(reward))
+    kernels.pick(out.size).gae(reward, value, None, bounds, last, float(gamma), float(gamma) * float(lam), out, None)
+    return out
 
 
 def to_go_padded(x_NL: Array, mask_NL: BoolArray, *, gamma: float = 1.0) -> FloatArray:
     """`to_go` over the True positions of each row; 0 elsewhere. Shapes (N, L)."""
-    return gae_padded(x_NL, np.zeros(x_NL.shape), mask_NL, gamma=gamma, lam=1.0)
+    _check_discount("to_go_padded", gamma=gamma)
+    x, mask = _real(x_NL), _mask(mask_NL)
+    _check_rows("to_go_padded", x_NL=x, mask_NL=mask)
+    out = np.zeros(x.shape)
+    kernels.pick(x.size).gae(
+        x.reshape(-1), None, mask.reshape(-1), _rows(x), None, 1.0, float(gamma), out.reshape(-1), None
+    )
+    return out
 
 
 def gae_padded(
@@ -85,28 +112,206 @@ def gae_padded(
 
     Rewards and values at masked-out positions are never read, so they may hold anything, NaN included.
     """
-    mask = np.asarray(mask_NL, dtype=bool)
-    row, column = np.nonzero(mask)
-    out = np.zeros(mask.shape)
-    last = None
-    if last_value_N is not None:
-        last = np.asarray(last_value_N, dtype=np.float64)[np.flatnonzero(mask.any(axis=1))]
-    reward, value = np.asarray(reward_NL)[row, column], np.asarray(value_NL)[row, column]
-    out[row, column] = gae(reward, value, row, gamma=gamma, lam=lam, last_value=last)
+    _check_discount("gae_padded", gamma=gamma, lam=lam)
+    reward, value = _same_kind(reward_NL, value_NL)
+    mask = _mask(mask_NL)
+    _check_rows("gae_padded", reward_NL=reward, value_NL=value, mask_NL=mask)
+    last = _last("gae_padded", last_value_N, len(reward))
+    out = np.zeros(reward.shape)
+    kernels.pick(out.size).gae(
+        reward.reshape(-1),
+        value.reshape(-1),
+        mask.reshape(-1),
+        _rows(reward),
+        last,
+        float(gamma),
+        float(gamma) * float(lam),
+        out.reshape(-1),
+        None,
+    )
     return out
 
 
-def _scan(d_X: FloatArray, first: IntArray, factor: float) -> FloatArray:
-    """out[t] = d[t] + factor * out[t+1] inside each run that starts at ``first``."""
-    if factor == 0.0 or len(d_X) == 0:
-        return d_X.copy()
-    length = np.diff(np.append(first, len(d_X)))
-    end = first + length - 1
-    out = d_X.copy()
-    # time-major: step k from the end, over all runs that are at least that long
-    order = np.argsort(-length, kind="stable")
-    end, alive = end[order], length[order]
-    for k in range(1, int(alive[0])):
-        n = int(np.searchsorted(-alive, -k, side="left"))
-        out[end[:n] - k] += factor * out[end[:n] - k + 1]
+def gae_returns_whitened(
+    reward_X: Array,
+    value_X: Array,
+    seg_of_X: IntArray,
+    *,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    where: BoolArray | None = None,
+    last_value: Array | None = None,
+    ddof: int = 1,
+    epsilon: float = 0.0,
+) -> AdvantagesAndReturns:
+    """`gae`, the returns A + V, and the advantages whitened over the batch, in one pass over packed input.
+
+        returns[t]   = A[t] + V[t]
+        advantage[t] = (A[t] - mean(A)) / sqrt(var(A) + epsilon)      statistics over all selected positions
+
+    Args:
+        reward_X, value_X, seg_of_X, gamma, lam, last_value: see `gae`.
+        where: positions that take part; the rest (observations) are crossed without discount, never read,
+            and 0 in both results.
+        ddof: of the variance; 1 is the sample variance.
+        epsilon: added to the variance; 0 is the house convention, verl adds 1e-8.
+
+    Returns:
+        Two arrays, float32 where rewards and values are, else float64; sums are float64 in any case. All
+        advantages are exactly 0 with at most ``ddof`` positions or without spread.
+
+    Raises:
+        DataError: arrays that do not fit each other, or an advantage that is not finite (the statistics are
+            those of the whole batch, so one NaN would erase it).
+    """
+    name = "gae_returns_whitened"
+    _check_discount(name, gamma=gamma, lam=lam)
+    reward, value = _same_kind(reward_X, value_X)
+    seg = np.asarray(seg_of_X)
+    mask = None if where is None else _mask(where)
+    chosen = {} if mask is None else {"where": mask}
+    _check_shapes(name, reward_X=reward, value_X=value, seg_of_X=seg, **chosen)
+    bounds = _bounds(seg)
+    last = _last(name, last_value, len(bounds) - 1)
+    return _whitened(name, reward, value, mask, bounds, last, gamma, lam, ddof, epsilon)
+
+
+def gae_returns_whitened_padded(
+    reward_NL: Array,
+    value_NL: Array,
+    mask_NL: BoolArray,
+    *,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    last_value_N: Array | None = None,
+    ddof: int = 1,
+    epsilon: float = 0.0,
+) -> AdvantagesAndReturns:
+    """`gae_returns_whitened` straight on a padded batch, shapes (N, L); exactly 0 outside the mask."""
+    name = "gae_returns_whitened_padded"
+    _check_discount(name, gamma=gamma, lam=lam)
+    reward, value = _same_kind(reward_NL, value_NL)
+    mask = _mask(mask_NL)
+    _check_rows(name, reward_NL=reward, value_NL=value, mask_NL=mask)
+    last = _last(name, last_value_N, len(reward))
+    flat = _whitened(
+        name,
+        reward.reshape(-1),
+        value.reshape(-1),
+        mask.reshape(-1),
+        _rows(reward),
+        last,
+        gamma,
+        lam,
+        ddof,
+        epsilon,
+    )
+    return AdvantagesAndReturns(flat.advantage.reshape(reward.shape), flat.returns.reshape(reward.shape))
+
+
+def _whitened(
+    name: str,
+    reward: Array,
+    value: Array,
+    mask: BoolArray | None,
+    bounds: IntArray,
+    last: FloatArray | None,
+    gamma: float,
+    lam: float,
+    ddof: int,
+    epsilon: float,
+) -> AdvantagesAndReturns:
+    advantage, returns = np.zeros_like(reward), np.zeros_like(reward)
+    kernel = kernels.pick(reward.size)
+    count, shift, first, second = kernel.gae(
+        reward, value, mask, bounds, last, float(gamma), float(gamma) * float(lam), advantage, returns
+    )
+    if count > 0 and not np.isfinite(second):
+        at = int(np.argmin(np.isfinite(advantage)))
+        run = int(np.searchsorted(bounds, at, side="right")) - 1
+        raise DataError(
+            f"{name}: the advantage at position {at - int(bounds[run])} of run {run} is not finite, so the "
+            f"batch cannot be whitened; look for NaN, inf or huge numbers in the rewards and values there"
+        )
+    if count <= ddof:
+        advantage[:] = 0.0
+        return AdvantagesAndReturns(advantage, returns)
+    mean = shift + first / count
+    variance = max(second - first * first / count, 0.0) / (count - ddof)
+    std = variance**0.5
+    flat = std == 0.0
+    if std <= 2 * SPREAD_TOLERANCE * abs(mean):  # max|A| ≤ |mean| + std·√n: elsewhere it cannot matter
+        flat = std <= SPREAD_TOLERANCE * float(np.abs(advantage).max())
+    if flat:
+        advantage[:] = 0.0
+    else:
+        kernel.whiten(advantage, mask, mean, 1.0 / (variance + epsilon) ** 0.5)
+    return AdvantagesAndReturns(advantage, returns)
+
+
+def _bounds(seg: IntArray) -> IntArray:
+    """Start of every run, and the number of positions at the end, (runs + 1,)."""
+    if len(seg) == 0:
+        return np.zeros(1, dtype=np.int64)
+    change = np.flatnonzero(seg[1:] != seg[:-1])
+    bounds = np.empty(len(change) + 2, dtype=np.int64)
+    bounds[0], bounds[-1] = 0, len(seg)
+    np.add(change, 1, out=bounds[1:-1])
+    return bounds
+
+
+def _rows(x_NL: Array) -> IntArray:
+    rows, width = x_NL.shape
+    index: IntArray = np.arange(rows + 1 if width else 1, dtype=np.int64)
+    return np.multiply(index, width)
+
+
+def _real(x: Array) -> Array:
+    """C-contiguous, float32 kept, everything else float64."""
+    x = np.asarray(x)
+    return np.ascontiguousarray(x, dtype=np.float32 if x.dtype == np.float32 else np.float64)
+
+
+def _same_kind(x: Array, y: Array) -> tuple[Array, Array]:
+    x, y = _real(x), _real(y)
+    if x.dtype != y.dtype:
+        return x.astype(np.float64), y.astype(np.float64)
+    return x, y
+
+
+def _mask(mask: Any) -> BoolArray:
+    return np.ascontiguousarray(mask, dtype=np.bool_)
+
+
+def _last(name: str, last: Array | None, runs: int) -> FloatArray | None:
+    if last is None:
+        return None
+    out = np.ascontiguousarray(last, dtype=np.float64)
+    if out.shape == ():
+        out = np.full(runs, float(out))
+    if out.shape != (runs,):
+        raise DataError(
+            f"{name}: last_value has shape {out.shape}, but there are {runs} runs; give one value per run "
+            f"(0 where it terminated)"
+        )
     return out
+
+
+def _check_shapes(name: str, **arrays: Array) -> None:
+    _check_alike(name, 1, "be flat and equally long", "give one entry per position", arrays)
+
+
+def _check_rows(name: str, **arrays: Array) -> None:
+    _check_alike(name, 2, "share one shape (rows, width)", "pad them alike", arrays)
+
+
+def _check_alike(name: str, ndim: int, must: str, advice: str, arrays: dict[str, Array]) -> None:
+    if len({x.shape for x in arrays.values()}) > 1 or any(x.ndim != ndim for x in arrays.values()):
+        shapes = ", ".join(f"{key} {x.shape}" for key, x in arrays.items())
+        raise DataError(f"{name}: the arrays must {must}, not {shapes}; {advice}")
+
+
+def _check_discount(name: str, **values: float) -> None:
+    for key, value in values.items():
+        if not 0.0 <= value <= 1.0:
+            raise ConfigError(f"{name}: {key} must lie in [0, 1], got {value!r}; 1 means no decay")

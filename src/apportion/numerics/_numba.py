@@ -1,0 +1,242 @@
+"""The kernels compiled with numba. Imported by `kernels` on first use only: numba costs half a second.
+
+Each loop is ordinary Python that numba specialises: an argument that is ``None`` removes the branches that
+need it. A specialisation is compiled when it is first called and kept in numba's cache on disk; where no
+folder is writable (a read-only installation without a home) it is compiled again in every process.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from apportion.numerics import _numpy
+from apportion.numerics._numpy import Moments
+from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
+
+SMALLEST_FACTOR = 1e-30
+"""Below, factor**8 would underflow and 0·inf would turn an inf into NaN; the twin handles these few cases."""
+
+
+def gae(
+    reward_X: Array,
+    value_X: Array | None,
+    mask_X: BoolArray | None,
+    bounds_R: IntArray,
+    last_R: FloatArray | None,
+    gamma: float,
+    factor: float,
+    advantage_X: Array,
+    returns_X: Array | None,
+) -> Moments:
+    """See `_numpy.gae`."""
+    inputs = (reward_X, value_X, mask_X, bounds_R, last_R, gamma, factor)
+    if abs(factor) < SMALLEST_FACTOR:
+        return _numpy.gae(*inputs, advantage_X, returns_X)
+    result: Moments = _call(_gae, inputs, (advantage_X, returns_X))
+    return result
+
+
+def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> None:
+    """See `_numpy.whiten`."""
+    _call(_whiten, (mask_X, mean, scale), (x_X,))
+
+
+def sums(x_X: Array, seg_of_X: IntArray, where: BoolArray | None, count_S: IntArray, total_S: FloatArray) -> None:
+    """See `_numpy.sums`."""
+    _call(_sums, (x_X, seg_of_X, where), (count_S, total_S))
+
+
+def deviations(
+    x_X: Array,
+    seg_of_X: IntArray,
+    where: BoolArray | None,
+    mean_S: FloatArray,
+    square_S: FloatArray,
+    largest_S: FloatArray,
+) -> None:
+    """See `_numpy.deviations`."""
+    _call(_deviations, (x_X, seg_of_X, where, mean_S), (square_S, largest_S))
+
+
+def centred(
+    x_X: Array,
+    seg_of_X: IntArray,
+    where: BoolArray | None,
+    mean_S: FloatArray,
+    divisor_S: FloatArray,
+    out_X: FloatArray,
+) -> None:
+    """See `_numpy.centred`."""
+    _call(_centred, (x_X, seg_of_X, where, mean_S, divisor_S), (out_X,))
+
+
+def _call(loop: Callable[..., Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> Any:
+    signature = (*(_type(x, readonly=True) for x in inputs), *(_type(x, readonly=False) for x in outputs))
+    return _compile(loop, signature)(*inputs, *outputs)
+
+
+def _type(x: Any, *, readonly: bool) -> Any:
+    """numba's type of an argument; inputs are typed read-only, which accepts writable arrays as well."""
+    if isinstance(x, np.ndarray):
+        return types.Array(numba.from_dtype(x.dtype), x.ndim, "C", readonly=readonly)
+    return types.none if x is None else types.float64
+
+
+@functools.cache
+def _compile(loop: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
+    # No "nnan", "ninf" or "reassoc": NaN must behave, and results must not depend on the vector width.
+    build = functools.partial(numba.njit, signature, nogil=True, fastmath={"contract", "nsz"})
+    try:
+        return build(cache=True)(loop)
+    except (RuntimeError, OSError):  # no folder for the cache, or a full disk
+        return build()(loop)
+
+
+def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns):  # type: ignore[no-untyped-def]
+    # The plain recursion waits six cycles per position for its own last result. In a block of eight the local
+    # scan is a tree of independent operations, and one multiply-add per block is left on the critical path.
+    c1 = factor
+    c2 = c1 * c1
+    c3 = c2 * c1
+    c4 = c2 * c2
+    c5, c6, c7, c8 = c4 * c1, c4 * c2, c4 * c3, c4 * c4
+    count = 0
+    shift = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    for run in range(bounds.size - 1):
+        lo = bounds[run]
+        t = bounds[run + 1]
+        acc = 0.0
+        after = 0.0
+        if last is not None:
+            after = last[run]
+        while t > lo:
+            block = t - lo >= 8
+            if mask is not None and block:
+                m = mask[t - 8 : t]
+                own = ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]))
+                if own == 0:
+                    t -= 8
+                    continue
+                block = own == 8
+            if block:
+                r = reward[t - 8 : t]
+                if value is not None:
+                    v = value[t - 8 : t]
+                    v0, v1, v2, v3 = np.float64(v[0]), np.float64(v[1]), np.float64(v[2]), np.float64(v[3])
+                    v4, v5, v6, v7 = np.float64(v[4]), np.float64(v[5]), np.float64(v[6]), np.float64(v[7])
+                    d0, d1 = r[0] + gamma * v1 - v0, r[1] + gamma * v2 - v1
+                    d2, d3 = r[2] + gamma * v3 - v2, r[3] + gamma * v4 - v3
+                    d4, d5 = r[4] + gamma * v5 - v4, r[5] + gamma * v6 - v5
+                    d6, d7 = r[6] + gamma * v7 - v6, r[7] + gamma * after - v7
+                    after = v0
+                else:
+                    d0, d1, d2, d3 = np.float64(r[0]), np.float64(r[1]), np.float64(r[2]), np.float64(r[3])
+                    d4, d5, d6, d7 = np.float64(r[4]), np.float64(r[5]), np.float64(r[6]), np.float64(r[7])
+                d6 += c1 * d7
+                d4 += c1 * d5
+                d2 += c1 * d3
+                d0 += c1 * d1
+                d5 += c1 * d6
+                d4 += c2 * d6
+                d1 += c1 * d2
+                d0 += c2 * d2
+                d3 += c1 * d4
+                d2 += c2 * d4
+                d1 += c3 * d4
+                d0 += c4 * d4
+                d7 += c1 * acc
+                d6 += c2 * acc
+                d5 += c3 * acc
+                d4 += c4 * acc
+                d3 += c5 * acc
+                d2 += c6 * acc
+                d1 += c7 * acc
+                d0 += c8 * acc
+                acc = d0
+                a = advantage[t - 8 : t]
+                a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7] = d0, d1, d2, d3, d4, d5, d6, d7
+                if returns is not None:
+                    g = returns[t - 8 : t]
+                    if value is not None:
+                        g[0], g[1], g[2], g[3] = d0 + v0, d1 + v1, d2 + v2, d3 + v3
+                        g[4], g[5], g[6], g[7] = d4 + v4, d5 + v5, d6 + v6, d7 + v7
+                    else:
+                        g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7] = d0, d1, d2, d3, d4, d5, d6, d7
+                    if count == 0:
+                        shift = d7
+                    d0, d1, d2, d3 = d0 - shift, d1 - shift, d2 - shift, d3 - shift
+                    d4, d5, d6, d7 = d4 - shift, d5 - shift, d6 - shift, d7 - shift
+                    s1 += ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7))
+                    s2 += ((d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)) + ((d4 * d4 + d5 * d5) + (d6 * d6 + d7 * d7))
+                    count += 8
+                t -= 8
+            else:
+                stop = max(lo, t - 8)
+                while t > stop:
+                    t -= 1
+                    if mask is not None and not mask[t]:
+                        continue
+                    if value is not None:
+                        acc = (reward[t] + gamma * after - value[t]) + factor * acc
+                        after = np.float64(value[t])
+                    else:
+                        acc = reward[t] + factor * acc
+                    advantage[t] = acc
+                    if returns is not None:
+                        returns[t] = acc
+                        if value is not None:
+                            returns[t] = acc + value[t]
+                        if count == 0:
+                            shift = acc
+                        s1 += acc - shift
+                        s2 += (acc - shift) * (acc - shift)
+                        count += 1
+    return count, shift, s1, s2
+
+
+def _whiten(mask, mean, scale, x):  # type: ignore[no-untyped-def]
+    if mask is None:
+        for i in range(x.size):
+            x[i] = (x[i] - mean) * scale
+    else:  # padding and observations come in stretches, so most blocks are all selected or not at all
+        for lo in range(0, x.size, 32):
+            part = x[lo : lo + 32]
+            own = mask[lo : lo + 32]
+            selected = 0
+            for i in range(own.size):
+                selected += own[i]
+            if selected == own.size:
+                for i in range(part.size):
+                    part[i] = (part[i] - mean) * scale
+            elif selected > 0:
+                for i in range(part.size):
+                    part[i] = (part[i] - mean) * scale if own[i] else part[i]
+
+
+def _sums(x, seg, where, count, total):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        if where is None or where[i]:
+            count[seg[i]] += 1
+            total[seg[i]] += x[i]
+
+
+def _deviations(x, seg, where, mean, square, largest):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        if where is None or where[i]:
+            d = x[i] - mean[seg[i]]
+            square[seg[i]] += d * d
+            largest[seg[i]] = max(largest[seg[i]], abs(np.float64(x[i])))
+
+
+def _centred(x, seg, where, mean, divisor, out):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        if where is None or where[i]:
+            out[i] = (x[i] - mean[seg[i]]) / divisor[seg[i]]

@@ -1,0 +1,255 @@
+"""The kernels in NumPy alone: what runs without numba, and what the compiled ones are compared with.
+
+A recursion ``out[t] = d[t] + f·out[t+1]`` is turned into matrix products. Each run is cut into blocks of
+32 positions; inside a block ``out = d @ POWERS``, and what enters a block from the next one is the same
+recursion over the block heads with factor ``f**32``. Only positive powers occur, so nothing overflows, and
+no block spans two runs, so nothing leaks between them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+
+from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
+
+BLOCK = 32
+SHORT = 16
+"""Runs up to this length go position by position over all runs at once: a block would be mostly filling."""
+CHUNK = 2**16
+"""Positions handled at a time, so that the temporaries stay in the cache."""
+
+Moments = tuple[int, float, float, float]
+"""count, shift, Σ(a − shift), Σ(a − shift)²: one pass, and safe against a mean far from zero."""
+
+
+def gae(
+    reward_X: Array,
+    value_X: Array | None,
+    mask_X: BoolArray | None,
+    bounds_R: IntArray,
+    last_R: FloatArray | None,
+    gamma: float,
+    factor: float,
+    advantage_X: Array,
+    returns_X: Array | None,
+) -> Moments:
+    """Advantages (and returns with their moments) of every run, written into the last two arguments.
+
+        d[t] = r[t] + gamma·V[t+1] − V[t],   A[t] = d[t] + factor·A[t+1],   returns = A + V
+
+    Masked-out positions are crossed without discount, never read and never written. Without values this is
+    the discounted sum to go. ``bounds_R`` holds the start of each run and, at the end, the number of positions.
+    """
+    count, shift, first_moment, second_moment = 0, 0.0, 0.0, 0.0
+    for a, b in _chunks(bounds_R):
+        lo, hi = int(bounds_R[a]), int(bounds_R[b])
+        run_R = bounds_R[a : b + 1] - lo
+        last = None if last_R is None else last_R[a:b]
+        spans = None
+        if mask_X is not None and not (mask := mask_X[lo:hi]).all():
+            spans = _spans(mask)
+            size_R = _selected_before(run_R[1:], spans) - _selected_before(run_R[:-1], spans)
+            if last is not None:
+                last = last[size_R > 0]
+            run_R = _ends(size_R[size_R > 0])
+            if len(run_R) == 1:
+                continue
+        d = _gather(reward_X, lo, hi, spans)
+        value = None
+        if value_X is not None:
+            value = _gather(value_X, lo, hi, spans)
+            after = np.empty_like(value)
+            after[:-1] = value[1:]
+            after[run_R[1:] - 1] = 0.0 if last is None else last
+            after *= gamma
+            d += after
+            d -= value
+        out = scan(d, run_R, factor)
+        _scatter(out, advantage_X, lo, hi, spans)
+        if returns_X is not None:
+            _scatter(out if value is None else out + value, returns_X, lo, hi, spans)
+            if count == 0:
+                shift = float(out[-1])
+            count += len(out)
+            out -= shift
+            first_moment += float(out.sum())
+            second_moment += float(out @ out)
+    return count, shift, first_moment, second_moment
+
+
+def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> None:
+    """In place: (x − mean)·scale where the mask is True; the rest stays as it is."""
+    for lo in range(0, len(x_X), CHUNK):
+        part = x_X[lo : lo + CHUNK]
+        here = True if mask_X is None else mask_X[lo : lo + CHUNK]
+        np.copyto(part, (part - np.float64(mean)) * scale, casting="same_kind", where=here)
+
+
+def sums(x_X: Array, seg_of_X: IntArray, where: BoolArray | None, count_S: IntArray, total_S: FloatArray) -> None:
+    """Count and sum of the selected values of each segment, added to the last two arguments."""
+    if where is not None:
+        x_X, seg_of_X = x_X[where], seg_of_X[where]
+    count_S += np.bincount(seg_of_X, minlength=len(count_S))
+    total_S += np.bincount(seg_of_X, weights=x_X, minlength=len(total_S))
+
+
+def deviations(
+    x_X: Array,
+    seg_of_X: IntArray,
+    where: BoolArray | None,
+    mean_S: FloatArray,
+    square_S: FloatArray,
+    largest_S: FloatArray,
+) -> None:
+    """Sum of squared deviations and largest magnitude of each segment, into the last two arguments."""
+    if where is not None:
+        x_X, seg_of_X = x_X[where], seg_of_X[where]
+    d = x_X - mean_S[seg_of_X]
+    square_S += np.bincount(seg_of_X, weights=d * d, minlength=len(square_S))
+    np.maximum.at(largest_S, seg_of_X, np.abs(x_X))
+
+
+def centred(
+    x_X: Array,
+    seg_of_X: IntArray,
+    where: BoolArray | None,
+    mean_S: FloatArray,
+    divisor_S: FloatArray,
+    out_X: FloatArray,
+) -> None:
+    """(x − mean) / divisor of its segment where selected; the rest of the output is left as it is."""
+    if where is None:
+        np.subtract(x_X, mean_S[seg_of_X], out=out_X)
+        out_X /= divisor_S[seg_of_X]
+        return
+    seg = seg_of_X[where]
+    out_X[where] = (x_X[where] - mean_S[seg]) / divisor_S[seg]
+
+
+def scan(d_X: FloatArray, bounds_R: IntArray, factor: float) -> FloatArray:
+    """out[t] = d[t] + factor·out[t+1] inside each run; a value that is not finite stays inside its run."""
+    out = d_X.copy()
+    if factor == 0.0 or len(d_X) == 0:
+        return out
+    start_R, size_R = bounds_R[:-1], bounds_R[1:] - bounds_R[:-1]
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        if int(size_R.max()) <= SHORT:
+            _by_position(out, start_R, size_R, factor)
+            return out
+        if int(size_R.min()) <= SHORT:
+            short = size_R <= SHORT
+            _by_position(out, start_R[short], size_R[short], factor)
+            start_R, size_R = start_R[~short], size_R[~short]
+        odd = _by_block(d_X, start_R, size_R, factor, out)
+        if odd.any():  # 0·inf inside a product is NaN; the plain recursion has no such products
+            start_R, size_R = start_R[odd], size_R[odd]
+            _copy(d_X, start_R, out, start_R, size_R)
+            _by_position(out, start_R, size_R, factor)
+    return out
+
+
+def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
+    """In place, one position at a time counted from the end, over all runs that are long enough."""
+    order = np.argsort(-size_R, kind="stable")
+    size = size_R[order]
+    end = start_R[order] + size - 1
+    alive = np.searchsorted(-size, -np.arange(1, int(size[0])), side="left")
+    for k, n in enumerate(alive.tolist(), start=1):
+        at = end[:n] - k
+        out_X[at] += factor * out_X[at + 1]
+
+
+def _by_block(d_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float, out_X: FloatArray) -> BoolArray:
+    """Blocks of 32 for the given runs, written into ``out_X``; True for runs that hold NaN or inf."""
+    bounds = _ends(-(-size_R // BLOCK))
+    first_R = bounds[:-1]
+    block = np.zeros((int(bounds[-1]), BLOCK))
+    _copy(d_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
+    powers = _powers(factor)
+    head = block @ powers[:, 0]
+    odd = np.logical_or.reduceat(~np.isfinite(head), first_R)
+    enters = np.zeros(len(head))  # what the next block of the same run hands over
+    enters[:-1] = scan(head, bounds, factor**BLOCK)[1:]
+    enters[bounds[1:] - 1] = 0.0
+    block[:, -1] += factor * enters
+    _copy((block @ powers).reshape(-1), first_R * BLOCK, out_X, start_R, size_R)
+    return odd
+
+
+@functools.lru_cache(maxsize=64)
+def _powers(factor: float) -> FloatArray:
+    """(32, 32): factor**(row − column) on and below the diagonal, 0 above."""
+    step = np.arange(BLOCK)
+    powers: FloatArray = np.tril(factor ** np.maximum(step[:, None] - step, 0).astype(np.float64))
+    powers.setflags(write=False)
+    return powers
+
+
+def _ends(size_R: IntArray) -> IntArray:
+    """0 and the running sum: where runs of these sizes start, and where the last one ends."""
+    ends = np.zeros(len(size_R) + 1, dtype=np.int64)
+    np.cumsum(size_R, out=ends[1:])
+    return ends
+
+
+Spans = tuple[IntArray, IntArray, IntArray]
+"""The stretches that a mask selects: start of each, its start when all are put end to end, its size."""
+
+
+def _spans(mask: BoolArray) -> Spans:
+    edge = np.flatnonzero(mask[1:] != mask[:-1]) + 1
+    edge = np.concatenate(([0] if mask[0] else [], edge, [len(mask)] if mask[-1] else [])).astype(np.int64)
+    size = edge[1::2] - edge[::2]
+    return edge[::2], np.cumsum(size) - size, size
+
+
+def _selected_before(at_R: IntArray, spans: Spans) -> IntArray:
+    """How many selected positions lie before each of the given positions."""
+    start, to, size = spans
+    if len(start) == 0:
+        return np.zeros_like(at_R)
+    k = np.maximum(np.searchsorted(start, at_R, side="right") - 1, 0)
+    inside: IntArray = np.clip(at_R - start[k], 0, size[k])
+    return to[k] + inside
+
+
+def _gather(x_X: Array, lo: int, hi: int, spans: Spans | None) -> FloatArray:
+    """A float64 copy of x[lo:hi], or of the spans end to end."""
+    if spans is None:
+        return x_X[lo:hi].astype(np.float64)
+    at, to, size = spans
+    out = np.empty(int(size.sum()))
+    _copy(x_X[lo:hi], at, out, to, size)
+    return out
+
+
+def _scatter(x: FloatArray, out_X: Array, lo: int, hi: int, spans: Spans | None) -> None:
+    if spans is None:
+        out_X[lo:hi] = x
+    else:
+        at, to, size = spans
+        _copy(x, to, out_X[lo:hi], at, size)
+
+
+def _copy(source: Array, at_R: IntArray, target: Array, to_R: IntArray, size_R: IntArray) -> None:
+    """target[to + k] = source[at + k] for k < size, run by run."""
+    total = int(size_R.sum())
+    if total >= 32 * len(size_R):  # long enough for a slice each
+        for at, to, n in zip(at_R.tolist(), to_R.tolist(), size_R.tolist(), strict=True):
+            target[to : to + n] = source[at : at + n]
+        return
+    k = np.arange(total) - np.repeat(np.cumsum(size_R) - size_R, size_R)
+    target[k + np.repeat(to_R, size_R)] = source[k + np.repeat(at_R, size_R)]
+
+
+def _chunks(bounds_R: IntArray) -> Iterator[tuple[int, int]]:
+    """Runs [a, b) of about CHUNK positions each; a longer run stands alone."""
+    a, runs = 0, len(bounds_R) - 1
+    while a < runs:
+        b = int(np.searchsorted(bounds_R, bounds_R[a] + CHUNK, side="right")) - 1
+        b = min(max(b, a + 1), runs)
+        yield a, b
+        a = b
