@@ -12,7 +12,6 @@ from apportion.assign.expression import Leaf, Node, Pipe, Sum, leaves, parse, re
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
 from apportion.methods import get
-from apportion.methods.registry import MethodSpec
 from apportion.numerics import FloatArray
 from apportion.units import CUTS, Units
 
@@ -33,18 +32,27 @@ def assign(method: str, units: Units, **params: Any) -> Credit:
         ConfigError: unknown name or parameter, or an expression that cannot be read.
         DataError: the units lack what the method reads.
     """
+    node = check_expression(method, params)
+    if not isinstance(units, Units):
+        raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
+    credit = _run(node, units)
+    return replace(credit, method=render(node), params=_params(node))
+
+
+def check_expression(method: str, params: Mapping[str, Any] | None = None) -> Node:
+    """Read an expression and check every name and parameter, before any work.
+
+    Raises:
+        ConfigError: as `assign`.
+    """
     node = parse(method)
     if params:
         if not isinstance(node, Leaf):
             given = ", ".join(params)
             raise ConfigError(f"{method!r} has several names, so {given} could belong to any; write it inside")
         node = Leaf(node.name, {**node.params, **params})
-    if not isinstance(units, Units):
-        raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
-    for leaf in leaves(node):
-        get(leaf.name).bind(leaf.params)  # every name and parameter is checked before any work
-    credit = _run(node, units)
-    return replace(credit, method=render(node), params=_params(node))
+    _check(node)
+    return node
 
 
 def remake(record: Mapping[str, Any], units: Units) -> Credit:
@@ -80,22 +88,29 @@ def default_units(method: str, batch: Any, **options: Any) -> Units:
     return CUTS[required_cut(method)](batch, **options)
 
 
-def _run(node: Node, units: Units) -> Credit:
+def _check(node: Node) -> None:
     if isinstance(node, Leaf):
-        return _method(node).call(units, **node.params)
-    if isinstance(node, Pipe):
+        spec = get(node.name)
+        spec.bind(node.params)
+        if spec.kind == "transform":
+            raise ConfigError(f"{spec.name} is a transform and needs credit to work on; write 'grpo | {spec.name}'")
+    elif isinstance(node, Pipe):
+        _check(node.left)
         spec = get(node.transform.name)
+        spec.bind(node.transform.params)
         if spec.kind != "transform":
             raise ConfigError(f"{spec.name} is a method, not a transform; add it with +, a bar takes transforms")
-        return spec.call(_run(node.left, units), **node.transform.params)
+    else:
+        for _, term in node.terms:
+            _check(term)
+
+
+def _run(node: Node, units: Units) -> Credit:
+    if isinstance(node, Leaf):
+        return get(node.name).call(units, **node.params)
+    if isinstance(node, Pipe):
+        return get(node.transform.name).call(_run(node.left, units), **node.transform.params)
     return _add([(weight, _label(term), _run(term, units)) for weight, term in node.terms], units)
-
-
-def _method(leaf: Leaf) -> MethodSpec:
-    spec = get(leaf.name)
-    if spec.kind == "transform":
-        raise ConfigError(f"{spec.name} is a transform and needs credit to work on; write 'grpo | {spec.name}'")
-    return spec
 
 
 def _label(node: Node) -> str:
