@@ -1,0 +1,5 @@
+"""``python -m apportion.cli``."""
+
+from apportion.cli import main
+
+main()

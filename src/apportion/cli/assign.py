@@ -1,0 +1,120 @@
+"""``apportion assign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from apportion.cli.output import emit_json, progress, remark, table
+from apportion.cli.params import method_params
+from apportion.cli.sources import load
+from apportion.credit import Credit
+from apportion.errors import ConfigError
+from apportion.numerics import seg_mean
+
+
+def assign(
+    context: typer.Context,
+    path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
+    method: str = typer.Option("gigpo", "--method", "-m", help="Name or expression, like 'grpo | whiten'."),
+    unit: str = typer.Option(
+        "", "--unit", "-u", help="episode, turn, step, segment, token or agent; default: the method's."
+    ),
+    out: Path = typer.Option(None, "--out", "-o", help="Write the credit here (.jsonl or .parquet)."),
+    form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
+) -> None:
+    """Divide the credit for the outcomes among the units; further options are parameters of the method.
+
+    Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
+    """
+    from apportion.assign import assign as assign_credit
+    from apportion.assign import check_expression, required_cut
+    from apportion.credit import check_credit_path, write_credit
+    from apportion.units import CUTS
+
+    params = method_params(context.args)
+    check_expression(method, params)
+    if out is not None:
+        check_credit_path(out)
+    level = unit or required_cut(method)
+    if level not in CUTS:
+        raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+    batch = load(path, form=form, skip_bad=skip_bad)
+    with progress(f"crediting {len(batch)} trajectories"):
+        credit = assign_credit(method, CUTS[level](batch), **params)
+    if out is not None:
+        with progress(f"writing {out.name}"):
+            write_credit(out, credit)
+    summary = _summary(credit)
+    if json:
+        emit_json({"schema": "apportion.assign/1", "out": None if out is None else str(out), **summary})
+        return
+    _show(credit, summary)
+    if out is not None:
+        remark(f"wrote {out}; look at it with `apportion view {out}`")
+
+
+def _summary(credit: Credit) -> dict[str, Any]:
+    batch = credit.units.batch
+    tokens = credit.to_tokens()
+    outside = ~batch.sampled_T
+    return {
+        "method": credit.method,
+        "params": dict(credit.params),
+        "unit": credit.units.level,
+        "trajectories": len(batch),
+        "groups": len(batch.group_names),
+        "units": len(credit.units),
+        "tokens": len(batch.ids_T),
+        "sampled_tokens": int(batch.sampled_T.sum()),
+        "credited_tokens": int(np.count_nonzero(tokens.advantage_T)),
+        "credit_on_context_tokens": float(np.abs(tokens.advantage_T[outside]).sum()),
+        "unknown_units": int(np.count_nonzero(~np.asarray(credit.known_S))),
+        "dropped_units": int(np.count_nonzero(~np.asarray(credit.train_S))),
+        "text_only": not batch.has_ids,
+        "notes": dict(credit.notes),
+    }
+
+
+def _show(credit: Credit, summary: dict[str, Any]) -> None:
+    units, batch = credit.units, credit.units.batch
+    mean_N = seg_mean(credit.advantage_S, units.traj_of_S, n=len(batch))
+    names = batch.names()
+    rows = []
+    for n in np.argsort(-np.abs(mean_N), kind="stable")[:10]:
+        own = np.flatnonzero(units.traj_of_S == n)
+        if not len(own):
+            continue
+        best = int(own[np.argmax(credit.advantage_S[own])] - own[0])
+        worst = int(own[np.argmin(credit.advantage_S[own])] - own[0])
+        rows.append(
+            [
+                names[n],
+                batch.group_names[batch.group_of_N[n]],
+                f"{batch.outcome_N[n]:g}" if batch.scored_N[n] else "unscored",
+                str(len(own)),
+                f"{credit.advantage_S[own].min():+.4g}",
+                f"{credit.advantage_S[own].max():+.4g}",
+                f"{worst} / {best}",
+            ]
+        )
+    title = f"{summary['method']}: {summary['units']} {summary['unit']}s of {summary['trajectories']} trajectories"
+    table(
+        title + (" (the 10 with the largest mean credit)" if len(batch) > 10 else ""),
+        ["trajectory", "group", "outcome", f"{summary['unit']}s", "lowest", "highest", "lowest / highest at"],
+        rows,
+    )
+    remark(
+        f"{summary['credited_tokens']} of {summary['sampled_tokens']} sampled tokens hold credit, "
+        f"context tokens none" + (" (text-only log: tokens are words)" if summary["text_only"] else "")
+    )
+    if summary["notes"]:
+        remark(
+            "notes: "
+            + ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in summary["notes"].items())
+        )

@@ -1,0 +1,37 @@
+"""``apportion convert``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from apportion.cli.output import emit_json, progress, remark
+from apportion.errors import ConfigError
+
+
+def convert(
+    path: Path = typer.Argument(help="A file or folder in a known format."),
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write our schema (.jsonl, .jsonl.gz or .parquet)."),
+    form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
+) -> None:
+    """Turn a log into our schema; says which format it is and why, what it could not know and what it dropped.
+
+    Example: apportion convert results.json --out runs.jsonl
+    """
+    from apportion.adapters.readers import read_any
+    from apportion.data import write
+
+    if out.exists() and out.resolve() == path.resolve():
+        raise ConfigError(f"{out} is the input itself; give another name")
+    with progress(f"converting {path.name}") as advance:
+        trajectories, told = read_any(path, form=form, skip_bad=skip_bad, on_trajectory=advance)
+        write(out, trajectories)
+    if json:
+        emit_json({"schema": "apportion.convert/1", "out": str(out), **told.to_dict()})
+        return
+    for sentence in told.remarks():
+        remark(sentence)
+    remark(f"wrote {out}")

@@ -1,0 +1,87 @@
+"""Where a command's words go: results to stdout, progress and errors to stderr; JSON is one document."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+
+def console() -> Console:
+    """Standard output; width follows the terminal, plain when piped."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def error(sentence: str) -> None:
+    """One sentence on stderr; text from outside is shown, not interpreted."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {escape(sentence)}")
+
+
+def remark(sentence: str) -> None:
+    """Something the user should know that is not the result."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(sentence))
+
+
+def emit_json(document: Any) -> None:
+    """One JSON document on stdout; NaN and infinities become null, NumPy becomes plain."""
+    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=True, allow_nan=False, indent=2) + "\n")
+
+
+def emit_text(text: str) -> None:
+    """Text as it is."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table on stdout; every cell is escaped."""
+    out = Table(title=escape(title) if title else None, title_justify="left")
+    for name in columns:
+        out.add_column(escape(name), overflow="fold")
+    for row in rows:
+        out.add_row(*(escape(cell) for cell in row))
+    console().print(out)
+
+
+@contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Any]:
+    """A bar on stderr while something long runs; yields ``advance(n=1, note="")``."""
+    columns = [
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(escape(label), total=total, note="")
+
+        def advance(n: int = 1, note: str = "", *, total: int | None = None) -> None:
+            bar.update(task, advance=n, note=escape(note), **({} if total is None else {"total": total}))
+
+        yield advance
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,47 @@
+"""Free options of a method: ``--gamma 0.9 --scale std`` becomes ``{"gamma": 0.9, "scale": "std"}``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from apportion.errors import ConfigError
+
+
+def method_params(arguments: Sequence[str]) -> dict[str, Any]:
+    """Read ``--name value`` and ``--name=value`` pairs; a value that is not a literal is text.
+
+    Raises:
+        ConfigError: something that is not such a pair.
+    """
+    out: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest:
+        token = rest.pop(0)
+        if not token.startswith("--") or len(token) < 3:
+            raise ConfigError(f"unexpected argument {token!r}; parameters of the method are written --name value")
+        name, equals, value = token[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise ConfigError(f"--{name} needs a value, like --{name} 0.9")
+            value = rest.pop(0)
+        key = name.replace("-", "_")
+        if key in out:
+            raise ConfigError(f"--{name} is given twice; give it once")
+        out[key] = literal(value)
+    return out
+
+
+def literal(value: str) -> Any:
+    """A number, True, False, None or a list of those; anything else is the text itself."""
+    lowered = value.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered in ("none", "null"):
+        return None
+    try:
+        found = ast.literal_eval(value)  # literals only; nothing is evaluated
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+    return found if isinstance(found, bool | int | float | str | list | tuple) else value
