@@ -1,0 +1,1 @@
+"""Tasks with exact answers, and the comparison of methods on them at equal cost."""

@@ -1,0 +1,91 @@
+"""Environments by name: `make("crafttree", budget=4)`.
+
+To add one: a file in this folder with `@register("name")` on a class or function that takes keyword
+options with defaults. A package of its own names it in the entry-point group `apportion.envs`, as
+`package/name`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from apportion.envs.protocol import TextEnv
+from apportion.errors import ConfigError, UnknownName
+
+ENTRY_POINTS = "apportion.envs"
+
+Factory = TypeVar("Factory", bound=Callable[..., TextEnv])
+
+_FACTORIES: dict[str, Callable[..., TextEnv]] = {}
+
+
+def register(name: str) -> Callable[[Factory], Factory]:
+    """Decorator: make this factory known under the name.
+
+    Raises:
+        ConfigError: another factory has the name.
+    """
+
+    def add(factory: Factory) -> Factory:
+        taken = _FACTORIES.get(name)
+        if taken is not None and taken is not factory:
+            raise ConfigError(
+                f"environment {name!r} is already taken by {taken.__module__}; register yours as 'yourpackage/{name}'"
+            )
+        _FACTORIES[name] = factory
+        return factory
+
+    return add
+
+
+def names() -> tuple[str, ...]:
+    """The registered names, sorted."""
+    _load_folder()
+    return tuple(sorted(_FACTORIES))
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of an environment with their defaults."""
+    parameters = inspect.signature(_factory(name)).parameters
+    return {key: parameter.default for key, parameter in parameters.items()}
+
+
+def make(name: str, **given: Any) -> TextEnv:
+    """Make an environment.
+
+    Raises:
+        UnknownName: no environment of that name; suggests the nearest.
+        ConfigError: an unknown option, or a value the environment does not take.
+        MissingExtra: its package is not installed.
+    """
+    factory = _factory(name)
+    takes = options(name)
+    for key in given:
+        if key not in takes:
+            raise ConfigError(f"{name}: unknown option {key!r}; it takes {', '.join(sorted(takes)) or 'none'}")
+    return factory(**given)
+
+
+def _factory(name: str) -> Callable[..., TextEnv]:
+    _load_folder()
+    if name not in _FACTORIES:
+        for point in entry_points(group=ENTRY_POINTS):
+            if point.name == name:
+                register(name)(point.load())
+    if name not in _FACTORIES:
+        near = get_close_matches(name, _FACTORIES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(_FACTORIES))}"
+        raise UnknownName(f"no environment named {name!r}; {hint}")
+    return _FACTORIES[name]
+
+
+def _load_folder() -> None:
+    package = import_module("apportion.envs")
+    for module in pkgutil.iter_modules(package.__path__):
+        import_module(f"apportion.envs.{module.name}")
