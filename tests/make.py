@@ -196,6 +196,12 @@ def _random_step(
             fields["actions"] = ("left", "right", "")
         if rng.random() < 0.2:
             fields["extra"] = {"note": "ß", "deep": {"k": [1, 2.5, None, True]}}
+        if fields.get("parent") == -1:  # a root follows nothing and has a prompt of its own
+            fields["fresh"] = False
+            if ids and not len(fields["prompt_ids"]):
+                fields["prompt_ids"] = [7]
+        if ids and not len(fields["prompt_ids"]):
+            fields["fresh"] = False  # an empty prompt is no rewritten context
     return Step(**fields)
 
 
