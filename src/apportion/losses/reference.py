@@ -1,0 +1,258 @@
+"""Policy losses in NumPy, written as the formulas stand; what the tensor versions are compared with.
+
+    ppo         -min(rho A, clip(rho, 1-eps_low, 1+eps_high) A)      rho_t = exp(logp_t - old_t)
+    gspo        the same with one ratio per row                      s_i = exp(mean_t (logp_t - old_t))
+    gspo_token  the same value, gradient s_i A_t grad logp_t         s_it = sg[s_i] exp(logp_t - sg[logp_t])
+    cispo       -sg[clip(rho, weight_min, weight_max)] A logp
+    reinforce   -A logp
+
+sg[x] is x without a gradient. `gspo` spreads each token's credit evenly over its row (its gradient sees only the
+row's mean credit); credit per token or step needs `gspo_token` or a token ratio.
+
+Source    ppo arXiv:1707.06347, clip-higher arXiv:2503.14476, dual clip arXiv:1912.09729; gspo and gspo_token
+          arXiv:2507.18071; cispo arXiv:2506.13585, whose paper leaves the lower bound inactive.
+Deviates  1. cispo's bounds are absolute (verl and SkyRL add 1, TRL takes `epsilon_high` as it is).
+          2. The log-ratio is held within ±20 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from apportion.errors import ConfigError, DataError
+from apportion.losses.tokens import Tokens
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LARGEST_LOG_RATIO = 20.0  # e^20: beyond it a ratio is a broken log-probability, not a policy that moved
+
+
+def from_rows(
+    logp: ArrayLike, advantage: ArrayLike, weight: ArrayLike, old_logp: ArrayLike | None = None
+) -> Tokens[Any]:
+    """Flat columns of rectangles (rows, L), padding included: what weighs 0 is never looked at."""
+    rows, width = np.shape(logp)
+    row_of_T = np.repeat(np.arange(rows), width)
+    old = None if old_logp is None else np.ravel(old_logp)
+    return Tokens(np.ravel(logp), np.ravel(advantage), np.ravel(weight), row_of_T, old)
+
+
+def reinforce(tokens: Tokens[Any]) -> Floats:
+    """-A logp, per token. Its gradient is the policy gradient of tokens sampled by the policy as it is."""
+    logp, _, advantage, _, _ = _filled(tokens)
+    return -advantage * logp
+
+
+def ppo(tokens: Tokens[Any], *, eps_low: float = 0.2, eps_high: float = 0.2, dual_clip: float | None = None) -> Floats:
+    """The clipped surrogate with one ratio per token.
+
+    Args:
+        tokens: see `Tokens`.
+        eps_low, eps_high: the ratio is clipped to [1 - eps_low, 1 + eps_high].
+        dual_clip: where A < 0 the loss is at most ``dual_clip * |A|`` (verl: 3). None = no such cap.
+    """
+    logp, old, advantage, _, _ = _filled(tokens)
+    return _clipped(np.exp(_log_ratio(logp, old)), advantage, eps_low, eps_high, dual_clip)
+
+
+def gspo(tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Floats:
+    """The clipped surrogate with one ratio per row, the length-normalised likelihood ratio."""
+    logp, old, advantage, used, row = _filled(tokens)
+    ratio = np.exp(_row_mean(_log_ratio(logp, old), used, row))
+    return _clipped(ratio, advantage, eps_low, eps_high, None)
+
+
+def gspo_token(
+    tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4, held_T: Floats | None = None
+) -> Floats:
+    """The value of `gspo` with a gradient per token.
+
+    Args:
+        tokens: see `Tokens`.
+        eps_low, eps_high: of the ratio.
+        held_T: log-probabilities that sg[·] is computed with, default ``logp_T``. Moving ``logp_T`` while they
+            stay gives the gradient by finite differences.
+    """
+    logp, old, advantage, used, row = _filled(tokens)
+    held = logp if held_T is None else np.where(used, held_T, 0.0)
+    row_ratio = np.exp(_row_mean(_log_ratio(held, old), used, row))
+    return _clipped(row_ratio * np.exp(logp - held), advantage, eps_low, eps_high, None)
+
+
+def cispo(
+    tokens: Tokens[Any], *, weight_min: float = 0.0, weight_max: float = 5.0, held_T: Floats | None = None
+) -> Floats:
+    """REINFORCE with a bounded importance weight; no token loses its gradient.
+
+    Args:
+        tokens: see `Tokens`.
+        weight_min, weight_max: absolute bounds of the weight.
+        held_T: see `gspo_token`.
+    """
+    logp, old, advantage, used, _ = _filled(tokens)
+    held = logp if held_T is None else np.where(used, held_T, 0.0)
+    weight = np.clip(np.exp(_log_ratio(held, old)), weight_min, weight_max)
+    return -weight * advantage * logp
+
+
+def kl(logp_T: ArrayLike, ref_logp_T: ArrayLike, estimator: str = "k3") -> Floats:
+    """Estimate of KL(policy || reference) at each sampled token, nats.
+
+        k1 = d      k2 = d²/2      k3 = exp(-d) + d - 1      d = logp - ref_logp
+
+    Source  http://joschu.net/blog/kl-approx.html. k3 is unbiased and never negative; as a loss, only the
+    gradient of k2 is that of the KL.
+    """
+    d = np.asarray(logp_T, dtype=np.float64) - np.asarray(ref_logp_T, dtype=np.float64)
+    if estimator == "k1":
+        return d
+    if estimator == "k2":
+        return d * d / 2
+    if estimator == "k3":
+        d = np.clip(d, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+        return np.exp(-d) + d - 1
+    raise ConfigError(f"kl: the estimator is {estimator!r}; give 'k1', 'k2' or 'k3'")
+
+
+LOSSES: dict[str, Callable[..., Floats]] = {
+    "ppo": ppo,
+    "gspo": gspo,
+    "gspo_token": gspo_token,
+    "cispo": cispo,
+    "reinforce": reinforce,
+}
+"""Every policy loss by name."""
+
+AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
+"""Ways to add up: see `shares`."""
+
+
+def aggregate(
+    loss_T: ArrayLike,
+    weight_T: ArrayLike,
+    row_of_T: ArrayLike,
+    mode: str = "token-mean",
+    *,
+    length: float | None = None,
+    denominator: float | None = None,
+) -> float:
+    """Add up the losses of tokens: sum of ``shares(...) * loss_T`` over the tokens of weight above 0.
+
+    The same weights stand above and below the fraction line: what is left out of the sum is not counted either.
+    """
+    share_T = shares(weight_T, row_of_T, mode, length=length, denominator=denominator)
+    used = share_T > 0
+    return float(np.sum(share_T[used] * np.asarray(loss_T, dtype=np.float64)[used]))
+
+
+def shares(
+    weight_T: ArrayLike,
+    row_of_T: ArrayLike,
+    mode: str = "token-mean",
+    *,
+    length: float | None = None,
+    denominator: float | None = None,
+) -> Floats:
+    """What each token counts in the loss, the one place where losses are normalised.
+
+        token-mean               w_t / sum w             long rows count more
+        seq-mean-token-mean      w_t / (n_i B)           every row counts the same (GRPO); n_i = sum of w in row i
+        seq-mean-token-sum       w_t / B
+        seq-mean-token-sum-norm  w_t / (B length)        a constant length (Dr. GRPO)
+
+    B counts rows that have any weight. A batch may be split in any way between micro-batches: give each its part
+    of these shares. Where only a micro-batch is at hand, give the whole batch's ``denominator`` (see
+    `denominator`) instead; then rows must not be cut for "seq-mean-token-mean".
+
+    Args:
+        weight_T: weights, 0 leaves a token out.
+        row_of_T: row of each token.
+        mode: one of `AGGREGATIONS`.
+        length: the constant of "seq-mean-token-sum-norm", e.g. the most tokens a row may have.
+        denominator: sum of w, or B, of the whole batch; default those of the given tokens.
+    """
+    weight = _weights(weight_T)
+    row = np.asarray(row_of_T, dtype=np.int64)
+    if row.shape != weight.shape:
+        raise DataError(f"row_of_T has shape {row.shape} and weight_T {weight.shape}; give one entry per token")
+    check_mode(mode, length)
+    total = _denominator(weight, row, mode) if denominator is None else float(denominator)
+    if total <= 0:
+        return np.zeros_like(weight)
+    if mode == "seq-mean-token-mean":
+        size_B = np.bincount(row, weights=weight)
+        return np.where(weight > 0, weight / np.where(size_B > 0, size_B, 1.0)[row], 0.0) / total
+    if mode == "seq-mean-token-sum-norm":
+        assert length is not None
+        total *= length
+    return weight / total
+
+
+def denominator(weight_T: ArrayLike, row_of_T: ArrayLike, mode: str = "token-mean") -> float:
+    """What stands below the fraction line: the sum of weights for "token-mean", else the rows with any weight."""
+    check_mode(mode, 1.0)
+    return _denominator(_weights(weight_T), np.asarray(row_of_T, dtype=np.int64), mode)
+
+
+def check_mode(mode: str, length: float | None) -> None:
+    """Raise unless the mode exists and has the length that it needs."""
+    if mode not in AGGREGATIONS:
+        raise ConfigError(f"aggregation is {mode!r}; give one of {', '.join(AGGREGATIONS)}")
+    if mode == "seq-mean-token-sum-norm" and not (length is not None and length > 0):
+        raise ConfigError(
+            f"aggregation {mode!r} divides by a constant length and length is {length}; "
+            "give e.g. the most tokens that a row may have"
+        )
+
+
+def _denominator(weight: Floats, row: Ints, mode: str) -> float:
+    if mode == "token-mean":
+        return float(weight.sum())
+    return float(len(np.unique(row[weight > 0])))
+
+
+def _weights(weight_T: ArrayLike) -> Floats:
+    weight = np.asarray(weight_T, dtype=np.float64)
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        bad = int(np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[0])
+        raise DataError(f"weight_T is {weight[bad]} at {bad}; weights are finite and at least 0")
+    return weight
+
+
+def _filled(tokens: Tokens[Any]) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Ints]:
+    """Columns with 0 wherever the weight is 0, so that nothing there can reach the arithmetic."""
+    logp = np.asarray(tokens.logp_T, dtype=np.float64)
+    used = _weights(tokens.weight_T) > 0
+    old = logp if tokens.old_logp_T is None else np.asarray(tokens.old_logp_T, dtype=np.float64)
+    advantage = np.asarray(tokens.advantage_T, dtype=np.float64)
+    row = np.asarray(tokens.row_of_T, dtype=np.int64)
+    for name, column in (("old_logp_T", old), ("advantage_T", advantage), ("weight_T", used), ("row_of_T", row)):
+        if column.shape != logp.shape or logp.ndim != 1:
+            raise DataError(
+                f"{name} has shape {column.shape} and logp_T {logp.shape}; give flat columns, one entry per token"
+            )
+    return np.where(used, logp, 0.0), np.where(used, old, 0.0), np.where(used, advantage, 0.0), used, row
+
+
+def _log_ratio(logp: Floats, old: Floats) -> Floats:
+    return np.clip(logp - old, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+
+
+def _row_mean(x: Floats, used: NDArray[np.bool_], row: Ints) -> Floats:
+    total = np.bincount(row, weights=np.where(used, x, 0.0))
+    count = np.bincount(row, weights=used)
+    return np.asarray((total / np.maximum(count, 1))[row], dtype=np.float64)
+
+
+def _clipped(ratio: Floats, advantage: Floats, low: float, high: float, dual_clip: float | None) -> Floats:
+    objective = np.minimum(ratio * advantage, np.clip(ratio, 1 - low, 1 + high) * advantage)
+    if dual_clip is not None:
+        if dual_clip <= 1:
+            raise ConfigError(f"ppo: dual_clip is {dual_clip}; it must be above 1, e.g. 3")
+        objective = np.where(advantage < 0, np.maximum(objective, dual_clip * advantage), objective)
+    return -objective

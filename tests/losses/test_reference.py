@@ -1,0 +1,267 @@
+"""The losses against numbers worked by hand and against the formulas' limits."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from apportion import losses
+from apportion.errors import ConfigError, DataError, UnknownName
+from apportion.losses import AGGREGATIONS, LOSSES, Tokens, aggregate, denominator, from_rows, kl, shares
+
+LOG_RATIO = np.array([0.4, -0.1, 0.0])
+LOGP = np.array([-0.6, -1.1, -2.0])
+
+
+def tokens(advantage, log_ratio=LOG_RATIO, logp=LOGP, weight=None, row=None):
+    logp = np.asarray(logp, dtype=float)
+    n = len(logp)
+    return Tokens(
+        logp,
+        np.broadcast_to(np.asarray(advantage, dtype=float), n),
+        np.ones(n) if weight is None else np.asarray(weight, dtype=float),
+        np.zeros(n, dtype=int) if row is None else np.asarray(row),
+        logp - log_ratio,
+    )
+
+
+def gradient(loss, given, step=1e-6, **options):
+    """d (sum of the losses) / d logp by central differences, with sg[.] held where the loss has one."""
+    if loss in (losses.gspo_token, losses.cispo):
+        options["held_T"] = given.logp_T
+    out = []
+    for t in range(len(given.logp_T)):
+        shift = np.where(np.arange(len(given.logp_T)) == t, step, 0.0)
+        up = loss(given._replace(logp_T=given.logp_T + shift), **options).sum()
+        down = loss(given._replace(logp_T=given.logp_T - shift), **options).sum()
+        out.append((up - down) / (2 * step))
+    return np.array(out)
+
+
+def test_ppo_clips_above_for_gains_and_not_for_losses():
+    assert_allclose(-losses.ppo(tokens(1)), [1.2, 0.904837, 1], atol=1e-6)
+    assert_allclose(-losses.ppo(tokens(-1)), [-1.491825, -0.904837, -1], atol=1e-6)
+    # the ratio is its own derivative in logp
+    assert_allclose(-gradient(losses.ppo, tokens(1)), [0, 0.904837, 1], atol=1e-5)
+
+
+def test_ppo_clips_below_where_credit_is_negative():
+    low = tokens([-1.0], log_ratio=np.array([-0.5]), logp=[-1.0])
+    assert_allclose(-losses.ppo(low), [-0.8])
+    assert_allclose(-losses.ppo(low, eps_low=0.3, eps_high=0.1), [-0.7])
+    assert gradient(losses.ppo, low) == [0]
+
+
+def test_clip_higher_moves_the_upper_bound_only():
+    assert_allclose(-losses.ppo(tokens(1), eps_high=0.28), [1.28, 0.904837, 1], atol=1e-6)
+    assert_allclose(losses.ppo(tokens(-1), eps_high=0.28), losses.ppo(tokens(-1)))
+
+
+def test_dual_clip_caps_the_loss_of_a_token_that_exploded():
+    exploded = tokens([-1.0], log_ratio=np.array([1.5]), logp=[-1.0])
+    assert_allclose(losses.ppo(exploded), [4.481689], atol=1e-6)
+    assert_allclose(losses.ppo(exploded, dual_clip=3), [3.0])
+    with pytest.raises(ConfigError, match=r"ppo: dual_clip is 1; it must be above 1, e\.g\. 3"):
+        losses.ppo(exploded, dual_clip=1)
+
+
+def test_gspo_has_one_ratio_per_row():
+    # mean log-ratio 0.1: s = 1.105171, clipped to 1.0004 for gains
+    assert_allclose(-losses.gspo(tokens(1)), [1.0004] * 3)
+    assert_allclose(-losses.gspo(tokens(-1)), [-1.105171] * 3, atol=1e-6)
+    assert_allclose(gradient(losses.gspo, tokens(1)), 0, atol=1e-9)
+    both = tokens(-1.0, log_ratio=np.array([0.4, -0.1, 0.3]), row=[0, 0, 1])
+    assert_allclose(losses.gspo(both), np.exp([0.15, 0.15, 0.3]))
+
+
+def test_gspo_averages_credit_away_and_gspo_token_keeps_it():
+    on_policy = tokens([2, 1, -1], log_ratio=np.zeros(3))
+    assert_allclose(-gradient(losses.gspo, on_policy) / 3, [0.222222] * 3, atol=1e-5)
+    assert_allclose(-gradient(losses.gspo_token, on_policy) / 3, [0.666667, 0.333333, -0.333333], atol=1e-5)
+    level = tokens([2, 0, -2], log_ratio=np.zeros(3))
+    assert_allclose(gradient(losses.gspo, level), 0, atol=1e-8)
+    assert_allclose(-gradient(losses.gspo_token, level), [2, 0, -2], atol=1e-5)
+
+
+def test_gspo_token_has_the_value_of_gspo():
+    rng = np.random.default_rng(0)
+    row = np.repeat([0, 1, 2], [4, 1, 5])
+    given = tokens(rng.normal(size=10), rng.normal(size=10) * 1e-4, -rng.exponential(size=10), row=row)
+    assert_allclose(losses.gspo_token(given), losses.gspo(given), rtol=1e-12)
+
+
+def test_gspo_token_of_rows_of_one_token_is_ppo():
+    rng = np.random.default_rng(1)
+    given = tokens(rng.normal(size=9), rng.normal(size=9) * 0.3, -rng.exponential(size=9), row=np.arange(9))
+    assert_allclose(losses.gspo_token(given, eps_low=0.2, eps_high=0.2), losses.ppo(given))
+
+
+def test_cispo_bounds_the_weight_and_never_the_gradient():
+    given = tokens(1)
+    assert_allclose(-losses.cispo(given), np.exp(LOG_RATIO) * LOGP, atol=1e-9)
+    assert_allclose(-gradient(losses.cispo, given), [1.491825, 0.904837, 1], atol=1e-5)
+    verl = {"weight_min": 0.8, "weight_max": 1.2}
+    assert_allclose(-gradient(losses.cispo, given, **verl), [1.2, 0.904837, 1], atol=1e-5)
+    assert_allclose(-gradient(losses.cispo, given, weight_max=0.2), [0.2] * 3, atol=1e-5)
+
+
+def test_reinforce_is_minus_credit_times_log_probability():
+    assert_allclose(losses.reinforce(tokens([2, 0, -1])), [1.2, 0, -2.0])
+
+
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"gspo"}))  # gspo averages credit over a row, see above
+def test_on_policy_the_gradient_is_that_of_reinforce(name):
+    given = tokens([2, 0.5, -1], log_ratio=np.zeros(3))
+    want = gradient(losses.reinforce, given)
+    assert_allclose(gradient(LOSSES[name], given), want, atol=1e-5)
+    assert_allclose(LOSSES[name](given._replace(old_logp_T=None)), LOSSES[name](given))
+
+
+def test_a_broken_log_probability_does_not_overflow():
+    given = tokens([-1.0], log_ratio=np.array([900.0]), logp=[-1.0])
+    for loss in LOSSES.values():
+        assert np.isfinite(loss(given)).all()
+
+
+def test_kl_estimators():
+    d = np.array([0.4, 0.0, -0.4])
+    assert_allclose(kl(d, 0 * d, "k1"), d)
+    assert_allclose(kl(d, 0 * d, "k2"), [0.08, 0, 0.08])
+    assert_allclose(kl(d, 0 * d), [0.070320, 0, 0.091825], atol=1e-6)
+    with pytest.raises(ConfigError, match="kl: the estimator is 'k4'; give 'k1', 'k2' or 'k3'"):
+        kl(d, d, "k4")
+
+
+WORKED = {
+    "token-mean": 2 / 6,
+    "seq-mean-token-mean": 0.0,
+    "seq-mean-token-sum": 1.0,
+    "seq-mean-token-sum-norm": 0.125,
+}
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_aggregation_on_the_worked_rows(mode):
+    loss, row = np.array([-1, -1, 1, 1, 1, 1.0]), np.array([0, 0, 1, 1, 1, 1])
+    assert aggregate(loss, np.ones(6), row, mode, length=8) == pytest.approx(WORKED[mode])
+
+
+def test_not_dividing_by_the_rows_reproduces_verl():
+    loss, row = np.array([-1, -1, 1, 1, 1, 1.0]), np.array([0, 0, 1, 1, 1, 1])
+    verl = aggregate(loss, np.ones(6), row, "seq-mean-token-sum-norm", length=8, denominator=1)
+    assert verl == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_a_row_that_is_left_out_is_not_counted_either(mode):
+    # case T5: [[1, 1], [1, 1, 1, 1]], the second row unused; dividing by all six tokens gives 1/3
+    loss, row = np.ones(6), np.array([0, 0, 1, 1, 1, 1])
+    weight = np.array([1, 1, 0, 0, 0, 0])
+    alone = aggregate(loss[:2], weight[:2], row[:2], mode, length=4)
+    assert aggregate(loss, weight, row, mode, length=4) == pytest.approx(alone)
+    if mode == "token-mean":
+        assert alone == 1.0
+
+
+def test_the_same_mask_above_and_below_from_the_case_file(data_root):
+    (case,) = (c for c in json.loads((data_root / "cases/cases.json").read_text()) if c["id"] == "T5")
+    rows = case["input"]["token_loss"]
+    row = np.repeat([0, 1], [len(r) for r in rows])
+    weight = np.array(case["input"]["row_used"])[row]
+    assert aggregate(np.concatenate(rows), weight, row) == case["right"]["token_mean"]
+
+
+def test_a_short_micro_batch_does_not_weigh_as_much_as_a_long_one():
+    # case N6: losses [1] and [0, 0, 0]; a mean per micro-batch gives 0.5
+    total = denominator(np.ones(4), np.arange(4))
+    parts = [
+        aggregate(loss, np.ones(len(loss)), np.zeros(len(loss), int), denominator=total)
+        for loss in ([1.0], [0.0, 0.0, 0.0])
+    ]
+    assert sum(parts) == 0.25
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_micro_batches_add_up_to_the_whole(mode):
+    rng = np.random.default_rng(2)
+    row = np.repeat(np.arange(7), [1, 5, 2, 2, 8, 3, 4])
+    loss, weight = rng.normal(size=25), rng.integers(0, 3, size=25) / 2.0
+    weight[row == 3] = 0
+    whole = aggregate(loss, weight, row, mode, length=9)
+    total = denominator(weight, row, mode)
+    cuts = [row < 2, (row >= 2) & (row < 5), row >= 5]
+    by_denominator = [aggregate(loss[c], weight[c], row[c], mode, length=9, denominator=total) for c in cuts]
+    assert sum(by_denominator) == pytest.approx(whole)
+    anyhow = np.arange(25) % 3  # cuts through rows: by shares
+    share = shares(weight, row, mode, length=9)
+    assert sum((share[anyhow == k] * loss[anyhow == k]).sum() for k in range(3)) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_shares_are_plain_sums_over_rows(mode):
+    """Against the formula as a loop."""
+    rng = np.random.default_rng(3)
+    row, weight = np.repeat(np.arange(4), [3, 1, 2, 4]), rng.random(10) * rng.integers(0, 2, 10)
+    rows = [i for i in range(4) if weight[row == i].sum() > 0]
+    want = []
+    for t in range(10):
+        size = sum(weight[u] for u in range(10) if row[u] == row[t])
+        want.append(
+            {
+                "token-mean": weight[t] / sum(weight),
+                "seq-mean-token-mean": weight[t] / (size or 1) / len(rows),
+                "seq-mean-token-sum": weight[t] / len(rows),
+                "seq-mean-token-sum-norm": weight[t] / len(rows) / 6,
+            }[mode]
+        )
+    assert_allclose(shares(weight, row, mode, length=6), want)
+
+
+def test_nothing_to_train_on_is_a_loss_of_zero():
+    for mode in AGGREGATIONS:
+        assert aggregate(np.full(3, np.nan), np.zeros(3), np.zeros(3, int), mode, length=2) == 0
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_weighs_nothing_is_never_read(name, bad):
+    clean = tokens([1, -2, 0.5], row=[0, 1, 1])
+    logp, advantage, old = (np.append(x, bad) for x in (clean.logp_T, clean.advantage_T, clean.old_logp_T))
+    dirty = Tokens(logp, advantage, np.array([1.0, 1, 1, 0]), np.array([0, 1, 1, 1]), old)
+    loss = LOSSES[name](dirty)
+    assert_allclose(loss[:3], LOSSES[name](clean))
+    assert aggregate(loss, dirty.weight_T, dirty.row_of_T) == pytest.approx(LOSSES[name](clean).mean())
+
+
+def test_rectangles_are_rows_with_padding_of_weight_zero():
+    logp = np.array([[-1.0, np.nan], [-2.0, -3.0]])
+    weight = np.array([[1, 0], [1, 1]])
+    flat = from_rows(logp, np.ones((2, 2)), weight, logp)
+    assert flat.row_of_T.tolist() == [0, 0, 1, 1]
+    loss = losses.reinforce(flat)
+    assert aggregate(loss, flat.weight_T, flat.row_of_T, "seq-mean-token-mean") == (1 + 2.5) / 2
+
+
+def test_errors_say_what_to_do():
+    with pytest.raises(UnknownName, match="no loss named 'gspo_tokn'; did you mean 'gspo_token'"):
+        losses.get("gspo_tokn")
+    with pytest.raises(UnknownName, match="no losses for 'jax'; there are 'numpy' and 'torch'"):
+        losses.backend("jax")
+    with pytest.raises(ConfigError, match="ppo: unknown option 'eps'; it takes eps_low, eps_high, dual_clip"):
+        losses.bind("ppo", {"eps": 0.1})
+    with pytest.raises(ConfigError, match="aggregation is 'mean'; give one of token-mean, "):
+        aggregate([1.0], [1.0], [0], "mean")
+    with pytest.raises(ConfigError, match="divides by a constant length and length is None"):
+        aggregate([1.0], [1.0], [0], "seq-mean-token-sum-norm")
+    with pytest.raises(DataError, match=r"weight_T is -1.0 at 1; weights are finite and at least 0"):
+        aggregate([1.0, 1.0], [1.0, -1.0], [0, 0])
+    with pytest.raises(DataError, match=r"advantage_T has shape \(2,\) and logp_T \(3,\); give flat columns"):
+        losses.ppo(Tokens(np.zeros(3), np.zeros(2), np.ones(3), np.zeros(3, int)))
+    with pytest.raises(DataError, match=r"row_of_T has shape \(1,\) and weight_T \(2,\)"):
+        aggregate([1.0, 1.0], [1.0, 1.0], [0])
+
+
+def test_bind_fills_in_defaults():
+    assert losses.bind("ppo", {"eps_high": 0.28}) == {"eps_low": 0.2, "eps_high": 0.28, "dual_clip": None}
+    assert losses.bind("cispo", {}) == {"weight_min": 0.0, "weight_max": 5.0}
