@@ -302,9 +302,9 @@ def _per_token(steps: Sequence[Step], field: str, sampled_T: BoolArray) -> Float
     parts = [getattr(step, field) for step in steps]
     if any(part is None and _action_size(step) for part, step in zip(parts, steps, strict=True)):
         return None
-    if not sampled_T.any():
-        return None
     out = np.zeros(len(sampled_T))
+    if not sampled_T.any():  # no token lacks one
+        return out
     out[sampled_T] = np.concatenate([part for part in parts if part is not None])
     return out
 
