@@ -28,7 +28,7 @@ def gae(
     value_X: Array | None,
     mask_X: BoolArray | None,
     bounds_R: IntArray,
-    last_R: FloatArray | None,
+    last_R: FloatArray,
     gamma: float,
     factor: float,
     advantage_X: Array,
@@ -114,9 +114,7 @@ def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns): 
         lo = bounds[run]
         t = bounds[run + 1]
         acc = 0.0
-        after = 0.0
-        if last is not None:
-            after = last[run]
+        after = last[run]
         while t > lo:
             block = t - lo >= 8
             if mask is not None and block:

@@ -30,7 +30,7 @@ def gae(
     value_X: Array | None,
     mask_X: BoolArray | None,
     bounds_R: IntArray,
-    last_R: FloatArray | None,
+    last_R: FloatArray,
     gamma: float,
     factor: float,
     advantage_X: Array,
@@ -41,19 +41,19 @@ def gae(
         d[t] = r[t] + gamma·V[t+1] − V[t],   A[t] = d[t] + factor·A[t+1],   returns = A + V
 
     Masked-out positions are crossed without discount, never read and never written. Without values this is
-    the discounted sum to go. ``bounds_R`` holds the start of each run and, at the end, the number of positions.
+    the discounted sum to go. ``bounds_R`` holds the start of each run and, at the end, the number of positions;
+    ``last_R`` the value after each run.
     """
     count, shift, first_moment, second_moment = 0, 0.0, 0.0, 0.0
     for a, b in _chunks(bounds_R):
         lo, hi = int(bounds_R[a]), int(bounds_R[b])
         run_R = bounds_R[a : b + 1] - lo
-        last = None if last_R is None else last_R[a:b]
+        last = last_R[a:b]
         spans = None
         if mask_X is not None and not (mask := mask_X[lo:hi]).all():
             spans = _spans(mask)
             size_R = _selected_before(run_R[1:], spans) - _selected_before(run_R[:-1], spans)
-            if last is not None:
-                last = last[size_R > 0]
+            last = last[size_R > 0]
             run_R = _ends(size_R[size_R > 0])
             if len(run_R) == 1:
                 continue
@@ -63,7 +63,7 @@ def gae(
             value = _gather(value_X, lo, hi, spans)
             after = np.empty_like(value)
             after[:-1] = value[1:]
-            after[run_R[1:] - 1] = 0.0 if last is None else last
+            after[run_R[1:] - 1] = last
             after *= gamma
             d += after
             d -= value

@@ -44,9 +44,8 @@ def to_go(x_X: Array, seg_of_X: IntArray, *, gamma: float = 1.0) -> FloatArray:
     _check_discount("to_go", gamma=gamma)
     x, seg = _real(x_X), np.asarray(seg_of_X)
     _check_shapes("to_go", x_X=x, seg_of_X=seg)
-    out = np.empty(len(x))
-    kernels.pick(x.size).gae(x, None, None, _bounds(seg), None, 1.0, float(gamma), out, None)
-    return out
+    bounds = _bounds(seg)
+    return _recursion(x, None, None, bounds, np.zeros(len(bounds) - 1), 1.0, gamma)
 
 
 def gae(
@@ -82,9 +81,7 @@ def gae(
     _check_shapes("gae", reward_X=reward, value_X=value, seg_of_X=seg)
     bounds = _bounds(seg)
     last = _last("gae", last_value, len(bounds) - 1)
-    out = np.empty(len(reward))
-    kernels.pick(out.size).gae(reward, value, None, bounds, last, float(gamma), float(gamma) * float(lam), out, None)
-    return out
+    return _recursion(reward, value, None, bounds, last, gamma, gamma * lam)
 
 
 def to_go_padded(x_NL: Array, mask_NL: BoolArray, *, gamma: float = 1.0) -> FloatArray:
@@ -92,11 +89,7 @@ def to_go_padded(x_NL: Array, mask_NL: BoolArray, *, gamma: float = 1.0) -> Floa
     _check_discount("to_go_padded", gamma=gamma)
     x, mask = _real(x_NL), _mask(mask_NL)
     _check_rows("to_go_padded", x_NL=x, mask_NL=mask)
-    out = np.zeros(x.shape)
-    kernels.pick(x.size).gae(
-        x.reshape(-1), None, mask.reshape(-1), _rows(x), None, 1.0, float(gamma), out.reshape(-1), None
-    )
-    return out
+    return _recursion(x, None, mask, _rows(x), np.zeros(len(x)), 1.0, gamma)
 
 
 def gae_padded(
@@ -117,19 +110,7 @@ def gae_padded(
     mask = _mask(mask_NL)
     _check_rows("gae_padded", reward_NL=reward, value_NL=value, mask_NL=mask)
     last = _last("gae_padded", last_value_N, len(reward))
-    out = np.zeros(reward.shape)
-    kernels.pick(out.size).gae(
-        reward.reshape(-1),
-        value.reshape(-1),
-        mask.reshape(-1),
-        _rows(reward),
-        last,
-        float(gamma),
-        float(gamma) * float(lam),
-        out.reshape(-1),
-        None,
-    )
-    return out
+    return _recursion(reward, value, mask, _rows(reward), last, gamma, gamma * lam)
 
 
 def gae_returns_whitened(
@@ -194,19 +175,23 @@ def gae_returns_whitened_padded(
     mask = _mask(mask_NL)
     _check_rows(name, reward_NL=reward, value_NL=value, mask_NL=mask)
     last = _last(name, last_value_N, len(reward))
-    flat = _whitened(
-        name,
-        reward.reshape(-1),
-        value.reshape(-1),
-        mask.reshape(-1),
-        _rows(reward),
-        last,
-        gamma,
-        lam,
-        ddof,
-        epsilon,
-    )
-    return AdvantagesAndReturns(flat.advantage.reshape(reward.shape), flat.returns.reshape(reward.shape))
+    return _whitened(name, reward, value, mask, _rows(reward), last, gamma, lam, ddof, epsilon)
+
+
+def _recursion(
+    reward: Array,
+    value: Array | None,
+    mask: BoolArray | None,
+    bounds: IntArray,
+    last: FloatArray,
+    gamma: float,
+    factor: float,
+) -> FloatArray:
+    """One float64 result per position, in the shape of the rewards; 0 outside the mask."""
+    out = np.zeros(reward.shape)
+    flat = [None if x is None else x.reshape(-1) for x in (reward, value, mask)]
+    kernels.pick(out.size).gae(*flat, bounds, last, float(gamma), float(factor), out.reshape(-1), None)
+    return out
 
 
 def _whitened(
@@ -215,16 +200,19 @@ def _whitened(
     value: Array,
     mask: BoolArray | None,
     bounds: IntArray,
-    last: FloatArray | None,
+    last: FloatArray,
     gamma: float,
     lam: float,
     ddof: int,
     epsilon: float,
 ) -> AdvantagesAndReturns:
-    advantage, returns = np.zeros_like(reward), np.zeros_like(reward)
+    result = AdvantagesAndReturns(np.zeros_like(reward), np.zeros_like(reward))
+    advantage, returns = (x.reshape(-1) for x in result)
+    reward, value = reward.reshape(-1), value.reshape(-1)
+    mask = None if mask is None else mask.reshape(-1)
     kernel = kernels.pick(reward.size)
     count, shift, first, second = kernel.gae(
-        reward, value, mask, bounds, last, float(gamma), float(gamma) * float(lam), advantage, returns
+        reward, value, mask, bounds, last, float(gamma), float(gamma * lam), advantage, returns
     )
     if count > 0 and not np.isfinite(second):
         at = int(np.argmin(np.isfinite(advantage)))
@@ -235,7 +223,7 @@ def _whitened(
         )
     if count <= ddof:
         advantage[:] = 0.0
-        return AdvantagesAndReturns(advantage, returns)
+        return result
     mean = shift + first / count
     variance = max(second - first * first / count, 0.0) / (count - ddof)
     std = variance**0.5
@@ -246,7 +234,7 @@ def _whitened(
         advantage[:] = 0.0
     else:
         kernel.whiten(advantage, mask, mean, 1.0 / (variance + epsilon) ** 0.5)
-    return AdvantagesAndReturns(advantage, returns)
+    return result
 
 
 def _bounds(seg: IntArray) -> IntArray:
@@ -283,9 +271,9 @@ def _mask(mask: Any) -> BoolArray:
     return np.ascontiguousarray(mask, dtype=np.bool_)
 
 
-def _last(name: str, last: Array | None, runs: int) -> FloatArray | None:
+def _last(name: str, last: Array | None, runs: int) -> FloatArray:
     if last is None:
-        return None
+        return np.zeros(runs)
     out = np.ascontiguousarray(last, dtype=np.float64)
     if out.shape == ():
         out = np.full(runs, float(out))
