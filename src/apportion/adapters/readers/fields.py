@@ -1,0 +1,164 @@
+"""Which field of a foreign record is the reward, the group, the name: one rule for all formats, written down here.
+
+The first name of each list that a record has, and that is not null, counts; then the same names inside its
+``metadata`` or ``meta``. What no rule takes is kept in `Trajectory.meta`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from apportion.adapters.readers.registry import Context
+from apportion.data.record import DEEPEST
+from apportion.errors import FormatError
+
+REWARDS = ("reward", "outcome", "score", "success")
+GROUPS = (
+    "group",
+    "group_id",
+    "task_id",
+    "example_id",
+    "instance_id",
+    "problem_id",
+    "question_id",
+    "prompt_id",
+)
+IDS = ("id", "trajectory_id", "rollout_id", "conversation_id", "session_id")
+TRUNCATED = ("truncated", "is_truncated")
+TERMINATED = ("terminated", "done")
+STOPPED_BY_LIMIT = ("length", "max_tokens")
+NESTED = ("metadata", "meta")
+FIRST_USER = "first_user_message"
+
+Record = Mapping[str, Any]
+
+
+def first(record: Record, names: Iterable[str]) -> tuple[str, Any]:
+    """Name and value of the first field that is there and not null; "" and None where none is."""
+    for holder in (record, *(record.get(name) for name in NESTED)):
+        if isinstance(holder, dict):
+            for name in names:
+                if holder.get(name) is not None:
+                    return name, holder[name]
+    return "", None
+
+
+def outcome(record: Record, at: str, context: Context) -> float | None:
+    """The reward of the whole rollout: true is 1, false is 0, absent is None and never 0."""
+    name, value = first(record, REWARDS)
+    if not name:
+        context.report.note("reward missing: not scored, which is not 0")
+        return None
+    return number(value, f"{at}: {name}")
+
+
+def number(value: Any, at: str) -> float:
+    """A finite float; booleans count as 0 and 1."""
+    if isinstance(value, bool | int | float):
+        try:
+            out = float(value)
+        except OverflowError:
+            out = math.inf
+        if math.isfinite(out):
+            return out
+        raise FormatError(f"{at} is {out}; give a finite number, or null when it was not scored")
+    raise FormatError(f"{at} is {kind(value)}; give a number, or null when it was not scored")
+
+
+def group(record: Record, at: str, context: Context, first_user: str | None) -> str | None:
+    """Identity of the task; None = a group of its own."""
+    if context.group_by == FIRST_USER:
+        if first_user is None:
+            context.report.note("no user message to group by: a group of its own")
+            return None
+        context.report.note("group guessed from the first user message")
+        digest = hashlib.blake2b(first_user.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        return f"{' '.join(first_user.split())[:40]} #{digest}"
+    if context.group_by is not None:
+        name, value = context.group_by, dotted(record, context.group_by)
+    else:
+        name, value = first(record, GROUPS)
+    asked = context.group_by is not None
+    if value is None:
+        told = f"no field {name!r} to group by" if asked else "group not given"
+        context.report.note(f"{told}: a group of its own")
+        return None
+    context.report.note(f"group from {name}, as asked for" if asked else f"group guessed from {name}")
+    return label(value, f"{at}: {name}")
+
+
+def label(value: Any, at: str) -> str:
+    """A name from a string or a number; 3 and 3.0 are one name."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) < 2**63:  # false for NaN too
+            return str(value)
+        raise FormatError(f"{at} is a number out of range; give a string or an integer")
+    raise FormatError(f"{at} is {kind(value)}; give a string or a number")
+
+
+def dotted(record: Record, path: str) -> Any:
+    """The value at ``a.b.c``; a field of exactly that name comes first. None where there is none."""
+    if path in record:
+        return record[path]
+    value: Any = record
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def identity(record: Record, at: str, context: Context) -> str | None:
+    """Name of the rollout, made unique in the file; None where it has none."""
+    name, value = first(record, IDS)
+    return context.unique(label(value, f"{at}: {name}")) if name else None
+
+
+def flag(record: Record, names: Iterable[str], at: str) -> bool:
+    """A boolean field; absent is False."""
+    name, value = first(record, names)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise FormatError(f"{at}: {name} is {kind(value)}; give true or false")
+
+
+def rest(record: Record, taken: Iterable[str], at: str, context: Context) -> dict[str, Any]:
+    """Everything that no rule took, as JSON values."""
+    skip = set(taken)
+    return {name: kept(value, f"{at}: {name}", context) for name, value in record.items() if name not in skip}
+
+
+def kept(value: Any, at: str, context: Context, depth: int = 0) -> Any:
+    """The value as our files can hold it: numbers that are not finite become null and are counted."""
+    if depth > DEEPEST:
+        raise FormatError(f"{at} is nested more than {DEEPEST} levels deep; flatten it")
+    if isinstance(value, float) and not math.isfinite(value):
+        context.report.note("numbers beside the reward that are not finite: kept as null")
+        return None
+    if isinstance(value, int) and value.bit_length() > 1024:
+        raise FormatError(f"{at} holds an integer of {value.bit_length()} bits; give it as a string")
+    if isinstance(value, list):
+        return [kept(item, at, context, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {name: kept(item, at, context, depth + 1) for name, item in value.items()}
+    return value
+
+
+def kind(value: Any) -> str:
+    """The JSON name of a value's kind, with its article."""
+    names: tuple[tuple[type, str], ...] = (
+        (type(None), "null"),
+        (bool, "a boolean"),
+        (int, "a number"),
+        (float, "a number"),
+        (str, "a string"),
+        (list, "a list"),
+    )
+    return next((name for of, name in names if isinstance(value, of)), "an object")

@@ -1,0 +1,181 @@
+"""The door for any file: which format it has, and its trajectories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple
+
+from apportion.adapters.readers.json_stream import stream_json
+from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, get, known
+from apportion.adapters.readers.report import ReadReport
+from apportion.data import Trajectory
+from apportion.data.compress import open_read
+from apportion.data.skipped import Skipped, kept
+from apportion.errors import ConfigError, FormatError
+
+PEEK = 4096
+FIRST = 3
+"""Records that a format is recognised by."""
+MOST_BROKEN = 20
+"""Broken ones before them, after which nobody looks further."""
+
+
+class Detection(NamedTuple):
+    """What a file was taken for.
+
+    Attributes:
+        format: name of the format. why: what gave it away.
+        score: 0 to 1. others: formats that it could also be, with their scores, best first.
+    """
+
+    format: str
+    why: str
+    score: float
+    others: tuple[tuple[str, float], ...]
+
+
+class Reading(NamedTuple):
+    """Trajectories, read as you take them, and the report that fills up meanwhile."""
+
+    trajectories: Iterator[Trajectory]
+    report: ReadReport
+
+
+def detect(path: Path) -> Detection:
+    """Say which format a file has.
+
+    Raises:
+        FormatError: the file cannot be read, or no format fits; names what was found.
+    """
+    found, what = _recognise(path)
+    if found is None:
+        names = ", ".join(entry.name for entry in known())
+        raise FormatError(f"{path}: {what}; known are {names} (name one to force it)")
+    return found
+
+
+def read_any(
+    path: Path,
+    format: str | None = None,
+    *,
+    group_by: str | None = None,
+    skip_bad: bool | Skipped = False,
+    on_trajectory: Callable[[], object] | None = None,
+) -> Reading:
+    """Read rollouts of any known format, ours included.
+
+    Args:
+        path: a file, or a folder: its files by name, those that no format fits passed over and reported.
+        format: name of the format; None = recognise it, file by file.
+        group_by: what makes rollouts comparable. None = the rule of the format (a field such as ``task_id``);
+            "first_user_message"; else the name of a field, with dots for fields inside fields.
+        skip_bad: False raises at the first broken record; True, or a `Skipped` to count into, leaves broken
+            records out and counts them in the report.
+        on_trajectory: called for each trajectory, for progress.
+
+    Returns:
+        The trajectories, one after the other as they are taken, and the report.
+
+    Raises:
+        FormatError: at once when the file cannot be read or no format fits; for a broken record (file, place,
+            reason) when it is reached.
+        UnknownName: no format of that name. ConfigError: ``group_by`` on a format that knows its groups.
+    """
+    report = ReadReport(os.fspath(path), skipped=skip_bad if isinstance(skip_bad, Skipped) else Skipped())
+    chosen = list(_choose(path, format, report))
+    if group_by is not None:
+        own = next((entry.name for _, entry in chosen if not entry.regroups), None)
+        if own is not None:
+            raise ConfigError(f"{path}: group_by is for foreign files; {own} names its groups itself, so drop it")
+    context = Context(report, group_by=group_by, skip_bad=skip_bad is not False)
+    return Reading(_read(chosen, context, on_trajectory), report)
+
+
+def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tuple[Path, Format]]:
+    forced = None if format is None else get(format)
+    for file in _files(path):
+        if forced is not None:
+            name, why = forced.name, "as asked for"
+        else:
+            found, what = _recognise(file)
+            if found is None and file is not path:
+                report.passed_over.append((os.fspath(file), what))
+                continue
+            name, why = (found or detect(file))[:2]
+        report.files.append((os.fspath(file), name, why))
+        yield file, get(name)
+    if not report.files:
+        raise FormatError(f"{path}: no file of this folder holds rollouts of a known format")
+
+
+def _files(path: Path) -> list[Path]:
+    if not os.path.isdir(path):
+        return [path]
+    found = sorted(file for file in FilePath(path).iterdir() if file.is_file() and not file.name.startswith("."))
+    return list(found)
+
+
+def _read(
+    chosen: list[tuple[Path, Format]], context: Context, on_trajectory: Callable[[], object] | None
+) -> Iterator[Trajectory]:
+    report = context.report
+    for path, entry in chosen:
+        left_out = report.skipped if context.skip_bad else False
+        for trajectory in kept(_counted(entry.read(path, context), report), path, left_out):
+            report.trajectories += 1
+            report.steps += len(trajectory.steps)
+            if on_trajectory is not None:
+                on_trajectory()
+            yield trajectory
+
+
+def _counted(items: Trajectories, report: ReadReport) -> Trajectories:
+    for item in items:
+        report.records += 1
+        yield item
+
+
+def _recognise(path: Path) -> tuple[Detection | None, str]:
+    """The best format, or None and what the file looks like."""
+    head, problem = _head(path)
+    marks = sorted(((*entry.sniff(head), entry.name) for entry in known()), key=lambda mark: (-mark[0], mark[2]))
+    score, why, name = marks[0]
+    if score > 0:
+        others = tuple((other, mark) for mark, _, other in marks[1:] if mark > 0)
+        return Detection(name, why, score, others), why
+    return None, problem or f"no format fits ({_look(head)})"
+
+
+def _head(path: Path) -> tuple[Head, str]:
+    with open_read(path) as file:
+        try:
+            start = file.read(PEEK)
+        except (OSError, EOFError) as error:
+            raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
+    if not start.strip():
+        return Head(start, ()), "the file is empty"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Head(start, ()), "the file is UTF-16; save it as UTF-8"
+    if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")):
+        return Head(start, ()), f"the file is not JSON (it starts with {start[:8]!r})"
+    records: list[Any] = []
+    problems: list[str] = []
+    for item in stream_json(path):
+        if isinstance(item, FormatError):
+            problems.append(str(item).removeprefix(f"{path}, ").removeprefix(f"{path}: "))
+        else:
+            records.append(item.value)
+        if len(records) == FIRST or len(problems) == MOST_BROKEN:
+            break
+    return Head(start, tuple(records)), problems[0] if problems and not records else ""
+
+
+def _look(head: Head) -> str:
+    if not head.records:
+        return "it starts with " + repr(head.start[:16])
+    value = head.records[0]
+    if isinstance(value, dict):
+        return "its records have " + (", ".join(repr(key) for key in list(value)[:8]) or "no fields")
+    return f"its first record is {'a list' if isinstance(value, list) else type(value).__name__}"

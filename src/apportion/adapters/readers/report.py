@@ -1,0 +1,74 @@
+"""`ReadReport`: what a reader found, what it left out and what the file could not tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.data.skipped import Skipped
+
+
+@dataclass(slots=True)
+class ReadReport:
+    """Fills up while the trajectories are read. ``records == trajectories + skipped.count`` when all are.
+
+    Attributes:
+        path: the file or folder, as given.
+        files: each file that was read, with its format and why it was taken for that.
+        passed_over: files of a folder that no reader knows, with what they look like.
+        records: rollouts in the files, broken ones included.
+        trajectories: those that were handed on. steps: their steps.
+        skipped: those that were left out, with reasons.
+        notes: what was not known or not kept, each with how often.
+    """
+
+    path: str
+    files: list[tuple[str, str, str]] = field(default_factory=list)
+    passed_over: list[tuple[str, str]] = field(default_factory=list)
+    records: int = 0
+    trajectories: int = 0
+    steps: int = 0
+    skipped: Skipped = field(default_factory=Skipped)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Names of the formats, in order of appearance."""
+        return tuple(dict.fromkeys(name for _, name, _ in self.files))
+
+    def note(self, sentence: str, times: int = 1) -> None:
+        """Count something that the file could not tell or that was not kept."""
+        if times:
+            self.notes[sentence] += times
+
+    def remarks(self) -> list[str]:
+        """Everything a user should know, one sentence each."""
+        out = [f"{file}: read as {name} ({why})" for file, name, why in self.files]
+        out += [f"{file}: passed over ({why})" for file, why in self.passed_over]
+        out.append(
+            f"{_some(self.records, 'record')}: {_some(self.trajectories, 'trajectory', 'trajectories')} "
+            f"with {_some(self.steps, 'step')}, {self.skipped.count} left out"
+        )
+        out += [f"{sentence} ({times})" for sentence, times in self.notes.items()]
+        if self.skipped.count:
+            out.append(str(self.skipped))
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "schema": "apportion.read/1",
+            "path": self.path,
+            "files": [{"file": file, "format": name, "why": why} for file, name, why in self.files],
+            "passed_over": [{"file": file, "why": why} for file, why in self.passed_over],
+            "records": self.records,
+            "trajectories": self.trajectories,
+            "steps": self.steps,
+            "skipped": {"count": self.skipped.count, "reasons": list(self.skipped.reasons)},
+            "notes": dict(self.notes),
+        }
+
+
+def _some(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
