@@ -33,17 +33,26 @@ TABLE = [
     (TEXT, r"^item 1 is a Step; give apportion\.Trajectory objects$"),
     ({"steps": []}, r"^item 1 is a dict; give apportion\.Trajectory objects$"),
     (Trajectory([{"action": "go"}]), r"^trajectory 1, step 0 is a dict; give apportion\.Step objects$"),
-    (one(id="first"), r"^trajectory 1: id 'first' is taken by trajectory 0; ids are unique in a batch \(drop the id to"),
+    (
+        one(id="first"),
+        r"^trajectory 1: id 'first' is taken by trajectory 0; ids are unique in a batch \(drop the id to",
+    ),
     (one(group=3), r"^trajectory 1: group is a int; give a string$"),
     (one(id=7), r"^trajectory 1 \(7\): id is a int; give a string$"),
     (one(reference=["x"]), r"^trajectory 1: reference is a list; give a string$"),
     (one(final_observation=b""), r"^trajectory 1: final_observation is a bytes; give a string$"),
     (one(meta=["x"]), r"^trajectory 1: meta is a list; give a dict$"),
-    (one(outcome=float("nan")), r"^trajectory 1: outcome is nan; give a finite number, or None when it was not scored$"),
+    (
+        one(outcome=float("nan")),
+        r"^trajectory 1: outcome is nan; give a finite number, or None when it was not scored$",
+    ),
     (one(outcome="1"), r"^trajectory 1: outcome is '1'; give a number, or None when it was not scored$"),
     (one(outcome=True), r"^trajectory 1: outcome is True; give a number, or None"),
     (one(final_value=-np.inf), r"^trajectory 1: final_value is -inf; give a finite number"),
-    (one(outcome=10**400), r"^trajectory 1: outcome is an integer beyond 2\*\*63; give a number that a float can hold$"),
+    (
+        one(outcome=10**400),
+        r"^trajectory 1: outcome is an integer beyond 2\*\*63; give a number that a float can hold$",
+    ),
     (step(observation=1), AT + r": observation is a int; give a string$"),
     (step(action=["a"]), AT + r": action is a list; give a string$"),
     (step(state=(1, 2)), AT + r": state is a tuple; give a string$"),
@@ -75,14 +84,20 @@ TABLE = [
         AT + r": the action has ids but the observation has only text; give prompt_ids too \(token ids are never mixed",
     ),
     (ids(logp=[0.0]), AT + r": 1 log-probabilities for 2 sampled tokens; give one per sampled token$"),
-    (ids(ref_logp=[0.0] * 3), AT + r": 3 reference log-probabilities for 2 sampled tokens; give one per sampled token$"),
+    (
+        ids(ref_logp=[0.0] * 3),
+        AT + r": 3 reference log-probabilities for 2 sampled tokens; give one per sampled token$",
+    ),
     (ids(entropy=[]), AT + r": 0 entropy for 2 sampled tokens; give one per sampled token$"),
     (ids(token_values=[1.0]), AT + r": 1 token_values for 2 sampled tokens; give one per sampled token$"),
     (ids(logp=[0.0, np.nan]), AT + r": logp is nan at sampled token 1; give a finite number, or leave logp out$"),
-    (ids(entropy=[-np.inf, 0]), AT + r": entropy is -inf at sampled token 0; give a finite number, or leave entropy out$"),
+    (
+        ids(entropy=[-np.inf, 0]),
+        AT + r": entropy is -inf at sampled token 0; give a finite number, or leave entropy out$",
+    ),
     (
         Trajectory([replace(TEXT, terminated=True), TEXT], id="a/b"),
-        r"^trajectory 1 \('a/b'\), step 0 is terminated but step 1 follows; move the flag to the last step or split the",
+        r"^trajectory 1 \('a/b'\), step 0 is terminated but step 1 follows; move the flag to the last step or",
     ),
     (
         Trajectory([replace(TEXT, truncated=True), TEXT]),
@@ -111,7 +126,9 @@ def test_every_sentence_of_the_file_is_in_the_table():
     source = inspect.getsource(check)
     raised = re.findall(r"raise DataError\(\s*((?:f?\"[^\"]*\"\s*)+)", source)
     assert len(raised) > 15
-    patterns = [pattern.replace("\\", "") for _, pattern in TABLE] + ["the batch has no trajectories; give at least one"]
+    patterns = [pattern.replace("\\", "") for _, pattern in TABLE] + [
+        "the batch has no trajectories; give at least one"
+    ]
     for message in raised:
         words = re.split(r"\{[^}]*\}", "".join(re.findall(r'"([^"]*)"', message)))
         longest = max(words, key=len).strip()[:30]

@@ -32,6 +32,7 @@ class TestWhatBecomesOfTheInput:
         kinds = [type(x) for x in (step.reward, step.turn, step.failed, step.value, step.parent)]
         assert kinds == [float, int, bool, float, int]
         assert type(Trajectory([step], outcome=1).outcome) is float
+        assert type(Step(action="a", reward=np.float64(0.5)).reward) is float
 
     def test_steps_and_actions_become_tuples(self):
         trajectory = Trajectory(iter([Step(action="a", actions=["x", "y"])]))

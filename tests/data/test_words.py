@@ -19,7 +19,7 @@ from apportion.data import words
         ("go 北 now", ["go", " 北", " now"]),
         ("abc鍵def", ["abc", "鍵", "def"]),
         ("한국", ["한", "국"]),
-        ("𠮷野", ["𠮷", "野"]),
+        ("𠮷𠮷野", ["𠮷", "𠮷", "野"]),
         ("🦊🦊 x", ["🦊🦊", " x"]),
         ("größe\u00a0naïve", ["größe", "\u00a0naïve"]),
     ],

@@ -43,7 +43,7 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
     if not isinstance(trajectory.meta, Mapping):
         raise DataError(f"{at}: meta is a {type(trajectory.meta).__name__}; give a dict")
     for name in ("outcome", "final_value"):
-        _finite(getattr(trajectory, name), f"{at}: {name}")
+        _finite(getattr(trajectory, name), at, name)
     last = len(trajectory.steps) - 1
     for s, step in enumerate(trajectory.steps):
         if not isinstance(step, Step):
@@ -93,14 +93,14 @@ def check_step(step: Step, at: str) -> None:
             raise DataError(
                 f"{at}: {len(values)} {label} for {len(step.ids)} sampled tokens; give one per sampled token"
             )
-        broken = np.flatnonzero(~np.isfinite(values))
-        if len(broken):
+        finite = np.isfinite(values)
+        if not finite.all():
+            broken = int(finite.argmin())
             raise DataError(
-                f"{at}: {name} is {values[broken[0]]} at sampled token {broken[0]}; "
-                f"give a finite number, or leave {name} out"
+                f"{at}: {name} is {values[broken]} at sampled token {broken}; give a finite number, or leave {name} out"
             )
-    _finite(step.reward, f"{at}: reward")
-    _finite(step.value, f"{at}: value")
+    _finite(step.reward, at, "reward")
+    _finite(step.value, at, "value")
     if step.turn is not None and not (_is_int(step.turn) and step.turn >= 0):
         raise DataError(f"{at}: turn is {step.turn!r}; give an integer from 0 on")
 
@@ -116,12 +116,12 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _finite(value: object, at: str) -> None:
+def _finite(value: object, at: str, name: str) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"{at} is {value!r}; give a number, or None when it was not scored")
+        raise DataError(f"{at}: {name} is {value!r}; give a number, or None when it was not scored")
     if isinstance(value, int):  # smaller ones became floats
-        raise DataError(f"{at} is an integer beyond 2**63; give a number that a float can hold")
+        raise DataError(f"{at}: {name} is an integer beyond 2**63; give a number that a float can hold")
     if not math.isfinite(value):
-        raise DataError(f"{at} is {value}; give a finite number, or None when it was not scored")
+        raise DataError(f"{at}: {name} is {value}; give a finite number, or None when it was not scored")

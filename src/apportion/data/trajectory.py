@@ -22,12 +22,11 @@ def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
     array = _flat(name, value, "token ids, not text or floats")
     if array.size and array.dtype.kind not in "iu":
         raise DataError(f"{name} must be integers, got {array.dtype}; give token ids, not text or floats")
-    if array.size and (array.min() < 0 or array.max() > _LARGEST):
-        worst = array.min() if array.min() < 0 else array.max()
-        raise DataError(f"{name} holds {int(worst)}; token ids lie between 0 and 2**63 - 1")
-    array = array.astype(np.int64)
-    array.flags.writeable = False
-    return array
+    out = array.astype(np.int64)
+    if out.size and out.min() < 0:  # what does not fit wraps to a negative number
+        raise DataError(f"{name} holds {array[out.argmin()]}; token ids lie between 0 and 2**63 - 1")
+    out.flags.writeable = False
+    return out
 
 
 def _floats(name: str, value: Sequence[float] | FloatArray | None) -> FloatArray | None:
@@ -65,6 +64,8 @@ def _number(value: Any) -> Any:
 
 
 _LARGEST = 2**63 - 1
+_PLAIN = (bool, int, type(None))
+_MEASURED = (float, type(None))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,9 +121,11 @@ class Step:
         for name in ("logp", "ref_logp", "entropy", "token_values"):
             object.__setattr__(self, name, _floats(name, getattr(self, name)))
         for name in ("value", "reward"):
-            object.__setattr__(self, name, _number(getattr(self, name)))
+            if type(getattr(self, name)) not in _MEASURED:
+                object.__setattr__(self, name, _number(getattr(self, name)))
         for name in ("fresh", "terminated", "truncated", "failed", "turn", "parent"):
-            object.__setattr__(self, name, _scalar(getattr(self, name)))
+            if type(getattr(self, name)) not in _PLAIN:
+                object.__setattr__(self, name, _scalar(getattr(self, name)))
         if self.actions is not None and not isinstance(self.actions, str):
             object.__setattr__(self, "actions", tuple(self.actions))
 
