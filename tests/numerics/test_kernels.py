@@ -1,0 +1,166 @@
+"""Which kernels run, what that costs, and that compiled and NumPy ones are the same function."""
+
+import builtins
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import apportion.numerics
+from apportion.errors import MissingExtra
+from apportion.numerics import _numpy, gae_returns_whitened, kernels, to_go
+
+SOURCE = Path(apportion.numerics.__file__).parents[2]
+numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="needs numba")
+
+
+@pytest.fixture
+def no_numba(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **named):
+        if name == "numba" or name.startswith("numba."):
+            raise ImportError(f"no module named {name}")
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.delitem(sys.modules, "apportion.numerics._numba", raising=False)
+    kernels._compiled.cache_clear()
+    yield
+    kernels._compiled.cache_clear()
+
+
+@numba
+@pytest.mark.parametrize(
+    ("setting", "size", "compiled"),
+    [
+        (None, kernels.THRESHOLD - 1, False),
+        (None, kernels.THRESHOLD, True),
+        ("", kernels.THRESHOLD, True),
+        ("0", 10**9, False),
+        ("1", 0, True),
+    ],
+)
+def test_the_choice_depends_on_size_and_environment_alone(monkeypatch, setting, size, compiled):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    if setting is not None:
+        monkeypatch.setenv(kernels.VARIABLE, setting)
+    for _ in range(2):
+        assert (kernels.pick(size) is not _numpy) is compiled
+
+
+def test_without_numba_large_inputs_run_on_numpy(no_numba, monkeypatch):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    n = kernels.THRESHOLD
+    assert kernels.pick(n) is _numpy
+    assert to_go(np.ones(n), np.zeros(n, int))[0] == n
+
+
+def test_asking_for_numba_without_having_it_names_the_extra(no_numba, monkeypatch):
+    monkeypatch.setenv(kernels.VARIABLE, "1")
+    with pytest.raises(MissingExtra) as caught:
+        to_go(np.ones(3), np.zeros(3, int))
+    assert str(caught.value) == (
+        "APPORTION_NUMBA=1 needs the package 'numba', which is not installed; run `pip install 'apportion[fast]'`"
+    )
+
+
+def run(code: str, **environment: str) -> str:
+    env = {k: v for k, v in os.environ.items() if k != kernels.VARIABLE and not k.startswith("NUMBA_")}
+    env |= {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"} | environment
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+BELOW = "import numpy as np, sys; from apportion import numerics as n; n.to_go(np.ones({size}), np.zeros({size}, int))"
+
+
+@numba
+def test_small_inputs_never_load_numba():
+    """And the probe can fail: the same call above the threshold does load it."""
+    probe = "; print('numba' in sys.modules)"
+    assert run(BELOW.format(size=kernels.THRESHOLD - 1) + probe) == "False"
+    assert run(BELOW.format(size=kernels.THRESHOLD) + probe) == "True"
+
+
+@numba
+@pytest.mark.slow
+def test_the_first_call_of_a_cached_kernel_is_quick(tmp_path, record_property):
+    code = (
+        "import time, numpy as np; from apportion.numerics import to_go; x = np.ones(600_000); s = x.astype(int);"
+        "c = time.process_time(); to_go(x, s); print(time.process_time() - c)"
+    )
+    seconds = [float(run(code, NUMBA_CACHE_DIR=str(tmp_path))) for _ in range(2)]
+    record_property("reported", f"first call: {seconds[0]:.2f} s compiled, {seconds[1]:.2f} s from the cache")
+    assert any(tmp_path.rglob("*.nbi"))
+    assert seconds[1] < seconds[0]
+
+
+@numba
+@pytest.mark.slow
+@pytest.mark.parametrize("blocked", ["in a file's place", "everywhere"])
+def test_no_writable_cache_folder_is_no_error(tmp_path, blocked):
+    """A read-only installation. Root may write anywhere, so a file stands where the folders would be."""
+    package = tmp_path / "site" / "apportion"
+    numerics = package / "numerics"
+    numerics.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "errors.py").write_text((SOURCE / "apportion" / "errors.py").read_text())
+    for file in (SOURCE / "apportion" / "numerics").glob("*.py"):
+        (numerics / file.name).write_text(file.read_text())
+    (numerics / "__pycache__").touch()
+    (tmp_path / "home").touch()
+    environment = {"PYTHONPATH": str(package.parent), "APPORTION_NUMBA": "1"}
+    environment |= {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    if blocked == "in a file's place":
+        environment |= {"NUMBA_CACHE_DIR": str(tmp_path / "home")}
+    code = (
+        "import numpy as np; from apportion.numerics import to_go, _numba;"
+        "print(to_go(np.ones(3), np.zeros(3, int)), _numba.__file__)"
+    )
+    out = run(code, **environment)
+    assert out == f"[3. 2. 1.] {numerics / '_numba.py'}"
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+@numba
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lam", [0.0, 1e-12, 0.95, 1.0])
+def test_both_kinds_of_kernel_agree_on_a_large_ragged_batch(monkeypatch, dtype, lam):
+    rng = np.random.default_rng(0)
+    seg = np.repeat(np.arange(400), rng.integers(1, 400, size=400))
+    reward, value = rng.standard_normal((2, len(seg))).astype(dtype)
+    where = np.repeat(rng.random(len(seg) // 20 + 1) < 0.6, 20)[: len(seg)]
+    results = []
+    for setting in "01":
+        monkeypatch.setenv(kernels.VARIABLE, setting)
+        for chosen in (None, where):
+            results.append(gae_returns_whitened(reward, value, seg, gamma=0.99, lam=lam, where=chosen))
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    for plain, compiled in zip(results[:2], results[2:], strict=True):
+        np.testing.assert_allclose(compiled.advantage, plain.advantage, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(compiled.returns, plain.returns, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("fault", ["leak", "short power", "lost carry"])
+def test_the_comparison_with_the_plain_loop_can_fail(monkeypatch, fault):
+    """Three faults planted into the block scan; each must be visible at the tolerance the tests use."""
+    monkeypatch.setenv(kernels.VARIABLE, "0")
+    x, seg = np.random.default_rng(0).standard_normal(300), np.repeat([0, 1, 2], 100)
+    want = to_go(x, seg, gamma=0.9)
+    if fault == "leak":
+        whole = _numpy.scan
+        monkeypatch.setattr(_numpy, "scan", lambda d, bounds, f: whole(d, np.array([0, len(d)]), f))
+    elif fault == "short power":
+        powers = _numpy._powers(0.9).copy()
+        powers[31, 0] = 0.9**30
+        monkeypatch.setattr(_numpy, "_powers", lambda f: powers)
+    else:
+        inner = _numpy.scan
+        monkeypatch.setattr(_numpy, "scan", lambda d, b, f: inner(d, b, f) * (f > 0.5))
+    assert not np.allclose(to_go(x, seg, gamma=0.9), want, rtol=1e-12, atol=1e-12)
