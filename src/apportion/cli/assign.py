@@ -25,6 +25,9 @@ def assign(
     ),
     out: Path = typer.Option(None, "--out", "-o", help="Write the credit here (.jsonl or .parquet)."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    group_by: str = typer.Option(
+        None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
+    ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
 ) -> None:
@@ -34,7 +37,7 @@ def assign(
     """
     from apportion.assign import assign as assign_credit
     from apportion.assign import check_expression, required_cut
-    from apportion.credit import check_credit_path, write_credit
+    from apportion.credit.files import check_credit_path, write_credit
     from apportion.units import CUTS
 
     params = method_params(context.args)
@@ -44,7 +47,7 @@ def assign(
     level = unit or required_cut(method)
     if level not in CUTS:
         raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
-    batch = load(path, form=form, skip_bad=skip_bad)
+    batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
     with progress(f"crediting {len(batch)} trajectories"):
         credit = assign_credit(method, CUTS[level](batch), **params)
     if out is not None:

@@ -14,6 +14,9 @@ def convert(
     path: Path = typer.Argument(help="A file or folder in a known format."),
     out: Path = typer.Option(..., "--out", "-o", help="Where to write our schema (.jsonl, .jsonl.gz or .parquet)."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    group_by: str = typer.Option(
+        None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
+    ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
 ) -> None:
@@ -27,8 +30,9 @@ def convert(
     if out.exists() and out.resolve() == path.resolve():
         raise ConfigError(f"{out} is the input itself; give another name")
     with progress(f"converting {path.name}") as advance:
-        trajectories, told = read_any(path, form=form, skip_bad=skip_bad, on_trajectory=advance)
-        write(out, trajectories)
+        reading = read_any(path, form, group_by=group_by, skip_bad=skip_bad, on_trajectory=advance)
+        write(out, reading.trajectories)
+    told = reading.report
     if json:
         emit_json({"schema": "apportion.convert/1", "out": str(out), **told.to_dict()})
         return

@@ -15,10 +15,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+PIPED_WIDTH = 140
+
 
 def console() -> Console:
-    """Standard output; width follows the terminal, plain when piped."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    """Standard output; the width follows the terminal, and is a readable fixed one when piped."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def error(sentence: str) -> None:
@@ -62,11 +64,12 @@ def progress(label: str, total: int | None = None) -> Iterator[Any]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
         task = bar.add_task(escape(label), total=total, note="")
 
         def advance(n: int = 1, note: str = "", *, total: int | None = None) -> None:
-            bar.update(task, advance=n, note=escape(note), **({} if total is None else {"total": total}))
+            bar.update(task, total=total, advance=n, note=escape(note))
 
         yield advance
 

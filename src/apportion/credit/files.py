@@ -51,6 +51,14 @@ HEADER_FIELDS = {
 }
 
 
+def check_credit_path(path: str | os.PathLike[str]) -> str:
+    """The path as text; a ConfigError unless `write_credit` knows its ending. For asking before long work."""
+    name = os.fspath(path)
+    if not name.endswith(SUFFIXES):
+        raise ConfigError(f"{name}: a credit file ends in {', '.join(SUFFIXES)}; choose one of these names")
+    return name
+
+
 def write_credit(path: str | os.PathLike[str], credit: Credit) -> None:
     """Write credit with its rollouts; the file is whole or absent.
 
@@ -63,9 +71,7 @@ def write_credit(path: str | os.PathLike[str], credit: Credit) -> None:
         DataError: the credit holds what JSON cannot keep.
         MissingExtra: Parquet or Zstandard, and pyarrow is not installed.
     """
-    name = os.fspath(path)
-    if not name.endswith(SUFFIXES):
-        raise ConfigError(f"{name}: a credit file ends in {', '.join(SUFFIXES)}; choose one of these names")
+    name = check_credit_path(path)
     if not isinstance(credit, Credit):
         raise DataError(f"write_credit writes a Credit, got {type(credit).__name__}; call apportion.assign first")
     plan = plan_units(credit.units)

@@ -1,0 +1,5 @@
+"""``python -m apportion``."""
+
+from apportion.cli import main
+
+main()
