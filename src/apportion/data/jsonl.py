@@ -116,14 +116,17 @@ def parse(line: bytes, at: str, whole: bool = True) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except json.JSONDecodeError as error:
-        if not text.rstrip().endswith(("}", "]")):
+        end = len(text.rstrip())
+        if error.pos >= end or text[end - 1] not in "}]":
             why = "a trajectory must stand on one line" if whole else "the file was cut short"
-            raise FormatError(f"{at}: the line breaks off after column {len(text.rstrip())}; {why}") from None
+            raise FormatError(f"{at}: the line breaks off after column {end}; {why}") from None
         raise FormatError(f"{at}: not JSON ({error.msg} at column {error.colno}); give one object per line") from None
     except RecursionError:
         raise FormatError(f"{at}: nested too deep to be read; flatten it") from None
-    except ValueError as error:
+    except FormatError as error:  # from the two functions below
         raise FormatError(f"{at}: {error}") from None
+    except ValueError:  # Python's guard against integers that take ages to read
+        raise FormatError(f"{at}: an integer of thousands of digits; give it as a string") from None
 
 
 def check_schema(schema: object, at: str) -> None:
@@ -188,9 +191,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object; keep one")
+        raise FormatError(f"the key {twice!r} stands twice in one object; keep one")
     return out
 
 
 def _constant(token: str) -> None:
-    raise ValueError(f"{token} is not JSON; leave out what was not measured")
+    raise FormatError(f"{token} is not JSON; leave out what was not measured")

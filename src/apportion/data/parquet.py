@@ -313,7 +313,10 @@ def _fields(
 
 def _views(lists: Any) -> list[Any]:
     """One NumPy view per list; None where the list is null."""
-    values = lists.flatten().to_numpy(zero_copy_only=False)  # a null inside becomes NaN, which the check names
+    flat = lists.flatten()
+    if flat.null_count:  # never in files of ours; as lists, so that the row at fault can be named
+        return list(lists.to_pylist())
+    values = flat.to_numpy(zero_copy_only=False)
     out, first = [], 0
     for size in lists.value_lengths().to_pylist():
         out.append(None if size is None else values[first : first + size])
