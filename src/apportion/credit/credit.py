@@ -19,6 +19,7 @@ from apportion.numerics import Array, BoolArray, FloatArray
 from apportion.units import Units
 
 PARTS_TOLERANCE = 1e-9
+"""Rounding allowed between the parts' sum and the credit, as a share of the largest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class Credit:
 
     def __post_init__(self) -> None:
         n = len(self.units)
-        known = self.units.valid_S if self.known_S is None else np.asarray(self.known_S, dtype=bool)
-        train = np.ones(n, dtype=bool) if self.train_S is None else np.asarray(self.train_S, dtype=bool)
+        known = self.units.valid_S if self.known_S is None else np.array(self.known_S, dtype=bool)
+        train = np.ones(n, dtype=bool) if self.train_S is None else np.array(self.train_S, dtype=bool)
         advantage = np.asarray(self.advantage_S, dtype=np.float64)
         for name, array in (("advantage_S", advantage), ("known_S", known), ("train_S", train)):
             if array.shape != (n,):
@@ -81,10 +82,15 @@ class Credit:
             array = np.asarray(part, dtype=np.float64)
             if array.shape != (n,):
                 raise DataError(f"part {name!r} has shape {array.shape} for {n} units; give one entry per unit")
+            if not np.isfinite(array[known]).all():
+                bad = int(np.flatnonzero(known & ~np.isfinite(array))[0])
+                raise DataError(f"part {name!r} of unit {bad} is {array[bad]}; give a finite number")
             parts[name] = _frozen(np.where(known, array, 0.0))
         if parts and n:
             gap = np.abs(sum(parts.values()) - advantage)
-            if gap.max() > PARTS_TOLERANCE * max(1.0, float(np.abs(advantage).max())):
+            # parts may be large and cancel, so their rounding is measured against them, not against the sum
+            largest = max(float(np.abs(array).max()) for array in (advantage, *parts.values()))
+            if gap.max() > PARTS_TOLERANCE * largest:
                 raise DataError(
                     f"parts {', '.join(parts)} miss the advantage by {gap.max():.3g} at unit {int(gap.argmax())}; "
                     "parts must add up to it"
