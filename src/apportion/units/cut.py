@@ -94,15 +94,19 @@ def _unit_of_step(batch: Batch, unit_of_T: IntArray) -> IntArray:
 
 
 def _rewards(batch: Batch, unit_of_step: IntArray, traj_of_S: IntArray) -> FloatArray:
-    """Step rewards on their units; an outcome without any step reward on the trajectory's last unit."""
+    """Step rewards on their units; what an outcome has beyond them on the trajectory's last unit.
+
+    The latter only where the last step has no reward of its own: then the outcome tells what arrived there.
+    """
     s_count, n = len(traj_of_S), len(batch)
     placed = batch.scored_S & (unit_of_step >= 0)
     reward_S = seg_sum(batch.reward_S, np.maximum(unit_of_step, 0), where=placed, n=max(s_count, 1))[:s_count]
-    scored_steps_N = seg_count(batch.traj_of_S, where=batch.scored_S, n=n)
+    told_N = seg_sum(batch.reward_S, batch.traj_of_S, where=batch.scored_S, n=n)
     last_N = np.full(n, -1, dtype=np.int64)
     last_N[traj_of_S] = np.arange(s_count)
-    outcome_only = (scored_steps_N == 0) & batch.scored_N & (last_N >= 0)
-    reward_S[last_N[outcome_only]] += batch.outcome_N[outcome_only]
+    last_step_N = np.flatnonzero(np.append(batch.traj_of_S[1:] != batch.traj_of_S[:-1], True))
+    open_N = ~batch.scored_S[last_step_N] & batch.scored_N & (last_N >= 0)
+    reward_S[last_N[open_N]] += (batch.outcome_N - told_N)[open_N]
     return reward_S
 
 
@@ -121,14 +125,18 @@ def _parents(batch: Batch, unit_of_T: IntArray, step_of_S: IntArray, unit_of_ste
 
 def _states(batch: Batch, step_of_S: IntArray, state: StateKey | None) -> Array:
     text = batch.state_S[step_of_S]
-    if state is None:
-        return text
-    memo: dict[str, str] = {}
     out = np.empty(len(text), dtype=object)
-    for s, item in enumerate(text):
-        if item not in memo:
-            memo[item] = state(item)
-        out[s] = memo[item]
+    if state is None:
+        out[:] = text
+    else:
+        key = {item: state(item) for item in dict.fromkeys(text)}
+        out[:] = [key[item] for item in text]
+    blank = [s for s, item in enumerate(text) if item == "" or item.startswith("ids:")]
+    steps = [step for trajectory in batch for step in trajectory.steps] if blank else []
+    for s in blank:
+        step = steps[step_of_S[s]]
+        if step.state is None and step.observation is None and (step.prompt_ids is None or not len(step.prompt_ids)):
+            out[s] = f"⟨nothing seen before step {step_of_S[s]}⟩"  # not logged: no state to meet again in
     return out
 
 

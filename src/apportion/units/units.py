@@ -39,8 +39,8 @@ class Units:
         batch: the rollouts that were cut.
         level: "episode", "turn", "step", "segment", "token", "agent" or the name of your own cut.
         unit_of_T, traj_of_S, group_of_N: the maps, see the module.
-        reward_S: reward that arrives with each unit, reward units. An outcome without step rewards arrives
-            with the last unit.
+        reward_S: reward that arrives with each unit, reward units. Where the last step has none of its own, the
+            last unit gets what the outcome has beyond the step rewards.
         outcome_N: return of each episode, reward units. 0 where `valid_N` is False.
         valid_N: trajectories that take part: scored, with sampled tokens, without broken infrastructure.
         tokens_S: sampled tokens in each unit; 0 for an empty action.
@@ -90,6 +90,19 @@ class Units:
             array.flags.writeable = False
         if s and (np.any(np.diff(self.traj_of_S) < 0) or self.traj_of_S[0] < 0 or self.traj_of_S[-1] >= n):
             raise DataError("units.traj_of_S must be sorted and point at trajectories; sort the units in time order")
+        unit, own = self.unit_of_T, self.unit_of_T >= 0
+        if (unit < -1).any() or (unit >= s).any():
+            raise DataError(f"units.unit_of_T must lie between -1 and {s - 1}, one less than the number of units")
+        if (own & ~self.batch.sampled_T).any():
+            bad = int(np.flatnonzero(own & ~self.batch.sampled_T)[0])
+            raise DataError(
+                f"units.unit_of_T gives token {bad} to unit {int(unit[bad])}, but the policy did not sample it; give -1"
+            )
+        if (self.traj_of_S[unit[own]] != self.batch.traj_of_T[own]).any():
+            bad = int(np.flatnonzero(own)[np.argmax(self.traj_of_S[unit[own]] != self.batch.traj_of_T[own])])
+            raise DataError(
+                f"units.unit_of_T gives token {bad} to unit {int(unit[bad])} of another trajectory; cut each apart"
+            )
 
     @property
     def group_of_S(self) -> IntArray:
@@ -108,14 +121,20 @@ class Units:
 
     @property
     def is_chain(self) -> bool:
-        """Every unit follows the one before it (no forks)."""
-        return self.first_fork() < 0
+        """Every unit follows the one before it: no forks, and no unit goes on after another has begun."""
+        return self.first_fork() < 0 and self.first_interrupted() < 0
 
     def first_fork(self) -> int:
         """First unit whose parent is not the unit before it in its trajectory; -1 when there is none."""
         first = np.append(True, self.traj_of_S[1:] != self.traj_of_S[:-1])[: len(self.traj_of_S)]
         forks = np.flatnonzero(self.parent_S != np.where(first, -1, np.arange(len(first)) - 1))
         return int(forks[0]) if len(forks) else -1
+
+    def first_interrupted(self) -> int:
+        """First unit that goes on after a later one has begun (agents that take turns); -1 when there is none."""
+        unit = self.unit_of_T[self.unit_of_T >= 0]
+        back = np.flatnonzero(np.diff(unit) < 0)
+        return int(unit[back[0] + 1]) if len(back) else -1
 
     def require(self, who: str, *columns: str) -> None:
         """Raise one sentence for the first column that ``who`` reads and these units lack."""
