@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from apportion.assign.expression import Leaf, Node, Pipe, Sum, leaves, parse, render
+from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, Sum, leaves, parse, render
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
 from apportion.methods import get
+from apportion.methods.registry import numbered
 from apportion.numerics import FloatArray
 from apportion.units import CUTS, Units
 
@@ -129,19 +130,12 @@ def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
         total = total + weight * credit.advantage_S
         known, train = known & credit.known_S, train & credit.train_S
         for name, part in (credit.parts or {"": credit.advantage_S}).items():
-            full = _free(f"{label}.{name}" if name else label, parts)
+            full = numbered(f"{label}.{name}" if name else label, parts)
             parts[full] = weight * part
         for name, note in credit.notes.items():
             notes[name if notes.get(name, note) == note else f"{label}.{name}"] = note
         cost = cost + credit.cost
     return Credit(total, units, known_S=known, train_S=train, parts=parts, notes=notes, cost=cost)
-
-
-def _free(name: str, taken: Mapping[str, Any]) -> str:
-    k, out = 2, name
-    while out in taken:
-        out, k = f"{name}#{k}", k + 1
-    return out
 
 
 def _params(node: Node) -> dict[str, Any]:
@@ -150,15 +144,15 @@ def _params(node: Node) -> dict[str, Any]:
         return get(node.name).bind(node.params)
     out: dict[str, Any] = {}
     for leaf in leaves(node):
-        out[_free(leaf.name, out)] = get(leaf.name).bind(leaf.params)
+        out[numbered(leaf.name, out)] = get(leaf.name).bind(leaf.params)
     return out
 
 
 def _spell(node: Node, params: dict[str, Any]) -> str:
     if isinstance(node, Leaf):
-        key = next(k for k in params if k.split("#")[0] == node.name)
+        key = next(k for k in (node.name, *(f"{node.name}#{n}" for n in range(2, LONGEST))) if k in params)
         own = params.pop(key)
-        return node.name + (f"({', '.join(f'{k}={v!r}' for k, v in own.items())})" if own else "")
+        return node.name + (f"({', '.join(f'{k}={_literal(v)}' for k, v in own.items())})" if own else "")
     if isinstance(node, Pipe):
         left = _spell(node.left, params)
         return f"{left} | {_spell(node.transform, params)}"
@@ -167,3 +161,10 @@ def _spell(node: Node, params: dict[str, Any]) -> str:
         body = _spell(term, params)
         out.append(f"{weight!r}*({body})" if isinstance(term, Sum | Pipe) else f"{weight!r}*{body}")
     return " + ".join(out)
+
+
+def _literal(value: Any) -> str:
+    """A value as `parse` reads it; infinity has no other literal."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)

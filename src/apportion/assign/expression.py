@@ -16,6 +16,7 @@ from typing import Any
 from apportion.errors import ConfigError
 
 LONGEST = 2000
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def parse(text: str) -> Node:
         return _node(tree.body, text)
     except SyntaxError as problem:
         at = f" at {(problem.text or text)[max((problem.offset or 1) - 1, 0) :][:20]!r}" if problem.offset else ""
-        raise ConfigError(f"cannot read {text!r}{at}; write e.g. 'grpo + 0.5*anchor | whiten'") from None
+        raise ConfigError(f"cannot read {_short(text)!r}{at}; write e.g. 'grpo + 0.5*anchor | whiten'") from None
     except ConfigError:
         raise
     except (RecursionError, MemoryError, ValueError):  # ValueError: null bytes, enormous integers
@@ -115,6 +116,11 @@ def _node(tree: ast.expr, text: str) -> Node:
             if isinstance(inner, Leaf) and "/" not in inner.name:
                 return Leaf(f"{package}/{inner.name}", inner.params)
             raise _cannot(tree, text, "a slash stands between a package and its method, like 'mine/method'")
+        case ast.BinOp(left=ast.BinOp(left=factor, op=ast.Mult(), right=package), op=ast.Div(), right=right):
+            # Python reads 0.5*mine/method as (0.5*mine)/method
+            return _node(ast.BinOp(factor, ast.Mult(), ast.BinOp(package, ast.Div(), right)), text)
+        case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=package), op=ast.Div(), right=right):
+            return _node(ast.UnaryOp(ast.USub(), ast.BinOp(package, ast.Div(), right)), text)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return Sum(tuple(_scaled(_node(operand, text), -1.0)))
         case ast.Name(id=name):
@@ -140,6 +146,8 @@ def _terms(node: Node) -> tuple[tuple[float, Node], ...]:
 
 def _scaled(node: Node, factor: float) -> Iterator[tuple[float, Node]]:
     for weight, term in _terms(node):
+        if not abs(factor) <= LARGEST / max(abs(weight), 1e-300):
+            raise ConfigError(f"a weight is too large; give numbers whose product is at most {LARGEST:g}")
         yield weight * factor, term
 
 
@@ -164,5 +172,9 @@ def _value(tree: ast.expr, text: str) -> Any:
 
 
 def _cannot(tree: ast.AST, text: str, instead: str) -> ConfigError:
-    place = ast.get_source_segment(text.strip(), tree) or text
-    return ConfigError(f"cannot read {place!r} in {text!r}; {instead}")
+    place = _short(ast.get_source_segment(text.strip(), tree) or text)
+    return ConfigError(f"cannot read {place!r} in {_short(text)!r}; {instead}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+
 from apportion.methods.describe import Description, describe, markdown_table, methods
 from apportion.methods.registry import LAWS, MethodSpec, get, names, register
 

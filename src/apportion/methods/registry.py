@@ -10,11 +10,13 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Literal
+
+import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError, DataError, UnknownName
@@ -46,7 +48,7 @@ class MethodSpec:
         unit: the level it is made for, the default of the command line.
         family: row of the table in the docs.
         reads: columns of `Units` it reads. needs: resources it asks.
-        source: paper or report. holds: laws of `LAWS` that it obeys, each one a contract test.
+        source: paper or report. holds: laws of `LAWS` that it obeys at its defaults, each one a contract test.
         chain: it runs along time and therefore refuses trajectories that fork.
         defaults: its parameters; the signature is the only place they exist.
         module: where it is defined.
@@ -78,7 +80,7 @@ class MethodSpec:
                 near = difflib.get_close_matches(key, self.defaults, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise ConfigError(f"{self.name}: unknown parameter {key!r}; it takes {takes}{hint}")
-        bound = {**self.defaults, **params}
+        bound = {**self.defaults, **{key: _plain(value) for key, value in params.items()}}
         for key, value in bound.items():
             if value is REQUIRED:
                 raise ConfigError(f"{self.name} needs the parameter {key!r}; see `apportion describe {self.name}`")
@@ -143,7 +145,7 @@ def register(
             if not isinstance(credit, Credit):
                 raise DataError(f"{name} returned a {type(credit).__name__}; a method returns apportion.Credit")
             if kind == "transform":
-                return replace(credit, method=f"{data.method} | {name}", params={**data.params, name: bound})
+                return replace(credit, method=f"{data.method} | {name}", params=_with_params(data, name, bound))
             return replace(credit, method=name, params=bound)
 
         module = inspect.getmodule(function)
@@ -232,6 +234,25 @@ def _defaults(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     return out
 
 
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's own, so that a record can be written and read again."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _with_params(credit: Credit, name: str, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of everything that made a credit, by name, and those of the transform ``name`` after it."""
+    before = {credit.method: dict(credit.params)} if _NAME.match(credit.method) else dict(credit.params)
+    return {**before, numbered(name, before): bound}
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """The name, or ``name#2``, ``name#3``, … where it is taken."""
+    k, out = 2, name
+    while out in taken:
+        out, k = f"{name}#{k}", k + 1
+    return out
+
+
 def _check_input(spec: MethodSpec, data: Any) -> None:
     want = Credit if spec.kind == "transform" else Units
     if not isinstance(data, want):
@@ -244,8 +265,12 @@ def _check_input(spec: MethodSpec, data: Any) -> None:
         wanted = " or ".join(f"by_{level}" for level in spec.units)
         raise DataError(f"{spec.name} credits {spec.unit}s, the units are {units.level}s; cut the batch with {wanted}")
     units.require(spec.name, *spec.reads)
-    if spec.chain and not units.is_chain:
-        fork = units.first_fork()
+    if spec.chain and (back := units.first_interrupted()) >= 0:
+        raise DataError(
+            f"{spec.name} runs along time, and unit {back} (trajectory {int(units.traj_of_S[back])}) goes on after "
+            f"another has begun; cut finer, e.g. with by_step"
+        )
+    if spec.chain and (fork := units.first_fork()) >= 0:
         raise DataError(
             f"{spec.name} runs along time, and unit {fork} (trajectory {int(units.traj_of_S[fork])}) forks; "
             "split the branches into trajectories or use a tree method"
