@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from apportion.data.check import check_trajectory
 from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import DataError
 from apportion.numerics import FloatArray, IntArray
@@ -175,10 +176,11 @@ def unfold(trajectory: Trajectory) -> list[Row]:
     """The rows of one trajectory, each with its whole prompt; the inverse of `fold`.
 
     Raises:
-        DataError: the trajectory has no id, or a step no token ids.
+        DataError: the trajectory has no id, a step no token ids, or a precondition is broken.
     """
     if trajectory.id is None:
         raise DataError("a trajectory without an id cannot be unfolded; give it one, rows are told apart by it")
+    check_trajectory(trajectory, f"trajectory {trajectory.id!r}")
     rows: list[Row] = []
     for s, step in enumerate(trajectory.steps):
         if step.ids is None:
