@@ -241,12 +241,11 @@ def cosine(a: ArrayLike, b: ArrayLike) -> float:
 
 def _finish(table: Table, gamma: float, pi: Floats, value_HX: Floats, q_HK: Floats) -> Exact:
     pi_HK = np.broadcast_to(pi, (table.horizon, table.slots))
-    visit_HX = np.zeros((table.horizon, len(table.states) + 1))
+    visit_HX = np.zeros((table.horizon, len(table.states) + 1))  # the last column: the game is over
     visit_HX[0, :-1] = table.start_X
     for t in range(table.horizon - 1):
         flow_M = (visit_HX[t][table.state_of_K] * pi_HK[t])[table.slot_of_M] * table.prob_M
         visit_HX[t + 1] = np.bincount(table.next_M, weights=flow_M, minlength=len(table.states) + 1)
-        visit_HX[t + 1, -1] = 0.0  # the game is over there
     reached_HK = table.reached_HX[:, table.state_of_K]
     return Exact(
         table=table,

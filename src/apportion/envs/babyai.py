@@ -47,7 +47,8 @@ class BabyAI(BaseEnv):
 
     Args:
         level: a level of minigrid whose name starts with "BabyAI-".
-        max_steps: steps of an episode. The bot needs 4 to 17 in the default level; mazes need hundreds.
+        max_steps: steps of an episode. The bot needs 7 on average and at most 12 in the default
+            level (300 seeds); mazes need hundreds.
         reward: "success" pays 1, "minigrid" pays less the later.
     """
 
