@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from apportion.cli import assign, check, convert, demo, methods, train, view
+from apportion.cli.run import stoppable
 
 app = typer.Typer(
     name="apportion",
@@ -19,14 +20,17 @@ app = typer.Typer(
 FREE = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Commands whose further options are the parameters of a method."""
 
-app.command("methods", help=methods.methods.__doc__)(methods.methods)
-app.command("describe", help=methods.describe.__doc__)(methods.describe)
-app.command("assign", help=assign.assign.__doc__, context_settings=FREE)(assign.assign)
-app.command("check", help=check.check.__doc__)(check.check)
-app.command("view", help=view.view.__doc__)(view.view)
-app.command("convert", help=convert.convert.__doc__)(convert.convert)
-app.command("train", help=train.train.__doc__, context_settings=FREE)(train.train)
-app.command("demo", help=demo.demo.__doc__)(demo.demo)
+for _name, _command, _settings in (
+    ("methods", methods.methods, None),
+    ("describe", methods.describe, None),
+    ("assign", assign.assign, FREE),
+    ("check", check.check, None),
+    ("view", view.view, None),
+    ("convert", convert.convert, None),
+    ("train", train.train, None),
+    ("demo", demo.demo, None),
+):
+    app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 
 
 @app.callback(invoke_without_command=True)

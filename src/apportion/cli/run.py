@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import click
-
-from apportion.cli.app import app
 from apportion.cli.output import error
 from apportion.errors import ApportionError, ConfigError, MissingExtra
 
+FILE_PROBLEMS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
+
+
+class Stopped(BaseException):
+    """Ctrl-C, under a name of our own: the option parser would turn it into a plain failure."""
+
+
+def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Ctrl-C in a command reach `run`."""
+
+    @functools.wraps(command)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise Stopped from None
+
+    return inner
+
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns the exit code instead of leaving the process."""
+    """Run one command line; returns the exit code instead of leaving the process.
+
+    0 success, 1 findings or bad data, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from apportion.cli.app import app
+
     try:
-        result = app(args=list(arguments), standalone_mode=False, prog_name="apportion")
+        app(args=list(arguments), prog_name="apportion")
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except (ConfigError, MissingExtra) as problem:
         error(str(problem))
         return 2
-    except (ApportionError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as problem:
-        error(_sentence(problem))
+    except ApportionError as problem:
+        error(str(problem))
         return 1
-    except click.exceptions.Abort:
+    except FILE_PROBLEMS as problem:
+        error(f"{problem.filename}: {(problem.strerror or str(problem)).lower()}; check the path")
+        return 1
+    except (Stopped, KeyboardInterrupt):
         error("stopped before the end; nothing half-written was left behind")
         return 130
-    except KeyboardInterrupt:
-        error("stopped before the end; nothing half-written was left behind")
-        return 130
-    except click.ClickException as problem:
-        problem.show()
-        return 2
-    except click.exceptions.Exit as leave:
-        return leave.exit_code
     except BrokenPipeError:
         # the reader of our output went away (`apportion methods | head`)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives until the process ends
         return 0
-    return result if isinstance(result, int) else 0
-
-
-def _sentence(problem: Exception) -> str:
-    if isinstance(problem, OSError) and problem.filename is not None and not isinstance(problem, ApportionError):
-        return f"{problem.filename}: {(problem.strerror or str(problem)).lower()}; check the path"
-    return str(problem)
+    return 0
