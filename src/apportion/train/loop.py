@@ -1,0 +1,400 @@
+"""The embedded trainer: collect → cut → assign → spread → loss → update, until the budget is spent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from apportion.assign import assign
+from apportion.credit import Credit, TokenAdvantages
+from apportion.data import Batch
+from apportion.data.atomic import atomic_write
+from apportion.data.jsonl import write_jsonl
+from apportion.errors import CheckpointError, ConfigError
+from apportion.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from apportion.train.clone import clone
+from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
+from apportion.train.evaluate import evaluate
+from apportion.train.examples import Examples
+from apportion.train.metrics import MetricsLog, read_metrics
+from apportion.train.policy import Policy
+from apportion.train.rollout import Collector, Rollouts
+from apportion.train.update import Objective, Tally, check_drift, minimise
+from apportion.units import CUTS
+
+TRAIN_STREAM, ORDER_STREAM = 1, 5
+
+# What may differ between a run and its continuation.
+FREE = (
+    "iterations",
+    "token_budget",
+    "eval_every",
+    "checkpoint_every",
+    "keep",
+    "dump_every",
+    "tensorboard",
+    "out",
+    "threads",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is going on: "clone", "evaluate" or "train", how far, and the newest numbers."""
+
+    stage: str
+    done: int
+    total: int
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to.
+
+    folder: of the run; its ``policy`` can be loaded by transformers or be another run's ``start``.
+    iterations, generated_tokens: done in training. before, after: evaluations on held-out tasks.
+    credit_share: seconds of cutting, assigning and spreading credit over all seconds of the iterations.
+    """
+
+    folder: Path
+    iterations: int
+    generated_tokens: int
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    seconds: float
+    credit_share: float
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every line of the run's ``metrics.jsonl``."""
+        return read_metrics(self.folder / "metrics.jsonl")
+
+
+def train(
+    config: TrainConfig, *, resume: bool = False, on_progress: Callable[[Progress], None] | None = None
+) -> RunResult:
+    """Train a policy as configured.
+
+    Sets torch's thread count and deterministic algorithms while it runs. Draws come from generators that are
+    seeded by (seed, purpose, iteration, episode), so a run can be continued anywhere and two methods can be
+    compared on equal tasks, start states and draws.
+
+    Args:
+        config: every setting.
+        resume: continue the run in ``config.out`` from its newest checkpoint. The numbers are those of a run that
+            was never stopped, bit by bit.
+        on_progress: called after each update of cloning and each iteration.
+
+    Raises:
+        ConfigError: the folder holds a run already, or a setting cannot be used.
+        CheckpointError: nothing to resume from, or it is of other settings.
+    """
+    with _torch_settings(config):
+        run = _Run(config, on_progress or (lambda progress: None))
+        try:
+            return run.resume() if resume else run.start()
+        finally:
+            run.close()
+
+
+class _Run:
+    def __init__(self, config: TrainConfig, report: Callable[[Progress], None]) -> None:
+        self.config, self.report = config, report
+        self.folder = Path(config.out)
+        self.began = time.perf_counter()
+        self.collector = Collector(config.env, config.env_options, micro_tokens=config.micro_tokens)
+        self.policy: Policy
+        self.reference: Policy | None = None
+        self.log: MetricsLog | None = None
+        self.generated = self.episodes = 0
+        self.before: dict[str, float] = {}
+        self.after: dict[str, float] = {}
+        self.seconds = {"credit": 0.0, "iteration": 0.0}
+        self.objective = Objective(
+            config.loss, config.loss_params, config.aggregation, config.aggregation_length, config.rows,
+            config.kl_coef, config.kl_estimator, config.entropy_coef,
+        )  # fmt: skip
+
+    def start(self) -> RunResult:
+        """From the warm start on."""
+        config = self.config
+        if checkpoints(self.folder / "checkpoints") or (self.folder / "policy").exists():
+            raise ConfigError(f"{self.folder} holds a run already; resume it, or give another out")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.folder / "config.json") as file:
+            file.write(config.to_json().encode())
+        self.policy = Policy.from_config(config, self.collector.env)
+        self.log = MetricsLog(self.folder, tensorboard=config.tensorboard)
+        line: dict[str, Any] = {}
+        if config.start is None and config.clone_episodes:
+            began = time.perf_counter()
+            seeds = range(CLONE_SEED, CLONE_SEED + config.clone_episodes)
+            line["clone"] = clone(self.policy, self.collector.env, config, seeds, self._cloned)
+            line["seconds"] = {"clone": time.perf_counter() - began}
+        self.policy.save(self.folder / "start")
+        self.before = self._evaluate(0)
+        if self.before:
+            line["eval"] = self.before
+        self.log.write(0, line)
+        self._optimizer()
+        self._checkpoint(0)
+        return self._iterate(0)
+
+    def resume(self) -> RunResult:
+        """From the newest checkpoint on."""
+        echoed = self.folder / "config.json"
+        if not echoed.is_file():
+            raise CheckpointError(f"{self.folder} holds no run; start without resuming")
+        _same_settings(TrainConfig.from_file(echoed), self.config)
+        self.policy = self._start_policy()
+        self._optimizer()
+        done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
+        self.generated, self.episodes = counters["generated_tokens"], counters["episodes"]
+        self.before, self.after = counters["before"], counters["after"]
+        self.log = MetricsLog(
+            self.folder, size=counters["metrics_bytes"], iteration=done + 1, tensorboard=self.config.tensorboard
+        )
+        return self._iterate(done)
+
+    def close(self) -> None:
+        """Close files; what is on the disk stays."""
+        if self.log is not None:
+            self.log.close()
+
+    def _start_policy(self) -> Policy:
+        """The policy that the reinforcement learning began with."""
+        begun = self.folder / "start"
+        values = {**self.config.to_mapping(), "start": str(begun), "model": None}
+        return Policy.from_config(TrainConfig.from_mapping(values), self.collector.env)
+
+    def _optimizer(self) -> None:
+        config = self.config
+        if config.kl_coef > 0:
+            self.reference = self._start_policy()
+        self.optimizer = torch.optim.AdamW(
+            self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.95), weight_decay=config.weight_decay
+        )
+
+    def _iterate(self, done: int) -> RunResult:
+        config, log = self.config, self.log
+        assert log is not None
+        ahead = {"success_greedy", "success_sampled"}
+        while done < config.iterations and not self._spent():
+            line = self._iteration(done)
+            done += 1
+            last = done == config.iterations or self._spent()
+            if last or (config.eval_every and done % config.eval_every == 0):
+                self.after = self._evaluate(done)
+                if self.after:
+                    line["eval"] = self.after
+            log.write(done, line)
+            if last or done % config.checkpoint_every == 0:
+                self._checkpoint(done)
+            newest = {**line["rollout"], **{k: v for k, v in line.get("eval", {}).items() if k in ahead}}
+            self.report(Progress("train", *self._how_far(done), newest))
+        self.policy.save(self.folder / "policy")
+        return self._result(done)
+
+    def _iteration(self, index: int) -> dict[str, Any]:
+        """Everything between two policies."""
+        config = self.config
+        clock = _Clock()
+        first = TRAIN_SEED * (config.seed + 1) + index * config.tasks
+        collected = self.collector.collect(
+            self.policy,
+            range(first, first + config.tasks),
+            rollouts=config.rollouts,
+            stream=(config.seed, TRAIN_STREAM, index),
+            name=f"{index}/",
+        )
+        self.generated += collected.tokens
+        self.episodes += len(collected.trajectories)
+        clock.lap("collect")
+        batch = Batch.from_trajectories(collected.trajectories)
+        clock.lap("batch")
+        units = CUTS[config.cut](batch)
+        credit = assign(config.method, units, **config.method_params)
+        tokens = credit.to_tokens()
+        clock.lap("credit")
+        tally = self._update(index, tokens)
+        clock.lap("update")
+        if config.dump_every and index % config.dump_every == 0:
+            self._dump(index, collected)
+        total = clock.total()
+        self.seconds["credit"] += clock.seconds["credit"]
+        self.seconds["iteration"] += total
+        return {
+            "generated_tokens": self.generated,
+            "episodes": self.episodes,
+            "rollout": {
+                "success": float(np.mean(collected.success_N)),
+                "return": float(np.mean(collected.return_N)),
+                "steps": float(np.mean(collected.steps_N)),
+                "entropy": _mean_entropy(batch),
+                "reused_prompts": collected.reused,
+            },
+            "credit": _credit_numbers(credit),
+            "train": tally.metrics(),
+            "seconds": {
+                **clock.seconds,
+                "iteration": total,
+                "credit_share": clock.seconds["credit"] / total,
+            },
+        }
+
+    def _update(self, index: int, tokens: TokenAdvantages) -> Tally:
+        config, tally = self.config, Tally()
+        examples = Examples.of(tokens, self.policy)
+        random = np.random.default_rng([config.seed, ORDER_STREAM, index])
+        for epoch in range(config.epochs):
+            parts = np.array_split(random.permutation(len(examples)), config.minibatches)
+            for number, part in enumerate(parts):
+                minimise(
+                    self.policy,
+                    self.optimizer,
+                    examples,
+                    np.sort(part),
+                    self.objective,
+                    reference=self.reference,
+                    micro_tokens=config.micro_tokens,
+                    clip_grad=config.clip_grad,
+                    tally=tally,
+                    tolerance=config.logp_tolerance if epoch == number == 0 else None,
+                )
+        if not tally.checked and not tally.grad_norms and len(examples):  # nothing had credit: check some of it
+            check_drift(
+                self.policy,
+                examples,
+                np.arange(min(len(examples), config.rollouts)),
+                micro_tokens=config.micro_tokens,
+                tolerance=config.logp_tolerance,
+                tally=tally,
+            )
+        return tally
+
+    def _evaluate(self, done: int) -> dict[str, float]:
+        if not self.config.eval_tasks:
+            return {}
+        self.report(Progress("evaluate", *self._how_far(done)))
+        return evaluate(self.policy, self.collector, self.config.eval_tasks, seed=self.config.seed)
+
+    def _checkpoint(self, done: int) -> None:
+        assert self.log is not None
+        counters = {
+            "generated_tokens": self.generated,
+            "episodes": self.episodes,
+            "before": self.before,
+            "after": self.after,
+            "metrics_bytes": self.log.size,
+        }
+        save_checkpoint(
+            self.folder / "checkpoints", done, self.policy.model, self.optimizer, counters, keep=self.config.keep
+        )
+
+    def _dump(self, index: int, collected: Rollouts) -> None:
+        folder = self.folder / "rollouts"
+        folder.mkdir(exist_ok=True)
+        write_jsonl(folder / f"{index:06d}.jsonl", collected.trajectories)
+
+    def _spent(self) -> bool:
+        return bool(self.config.token_budget) and self.generated >= self.config.token_budget
+
+    def _how_far(self, done: int) -> tuple[int, int]:
+        """In iterations; with a token budget, in what part of it was used, where that is further."""
+        total = self.config.iterations
+        if self.config.token_budget and self.generated * total > done * self.config.token_budget:
+            return min(total, self.generated * total // self.config.token_budget), total
+        return done, total
+
+    def _cloned(self, done: int, total: int, loss: float) -> None:
+        self.report(Progress("clone", done, total, {"loss": loss}))
+
+    def _result(self, done: int) -> RunResult:
+        spent = self.seconds
+        result = RunResult(
+            folder=self.folder,
+            iterations=done,
+            generated_tokens=self.generated,
+            before=self.before,
+            after=self.after or self.before,
+            seconds=time.perf_counter() - self.began,
+            credit_share=spent["credit"] / spent["iteration"] if spent["iteration"] else 0.0,
+        )
+        summary = {
+            "iterations": done,
+            "generated_tokens": result.generated_tokens,
+            "before": dict(result.before),
+            "after": dict(result.after),
+            "seconds": result.seconds,
+            "credit_share": result.credit_share,
+        }
+        with atomic_write(self.folder / "result.json") as file:
+            file.write(json.dumps(summary, indent=2).encode() + b"\n")
+        return result
+
+
+class _Clock:
+    """Seconds between laps."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+    def total(self) -> float:
+        return time.perf_counter() - self._began
+
+
+def _mean_entropy(batch: Batch) -> float:
+    if batch.entropy_T is None or not batch.sampled_T.any():
+        return 0.0
+    return float(batch.entropy_T[batch.sampled_T].mean())
+
+
+def _credit_numbers(credit: Credit) -> dict[str, float]:
+    """Size of the credit and its parts, and the counts among the notes."""
+    known = credit.advantage_S[credit.weight_S]
+    out = {"units": len(known), "std": float(known.std()) if len(known) else 0.0}
+    out["zero_share"] = float(np.mean(known == 0)) if len(known) else 0.0
+    for name, part in credit.parts.items():
+        out[f"std_{name}"] = float(part[credit.weight_S].std()) if len(known) else 0.0
+    for name, note in credit.notes.items():
+        if isinstance(note, int | float):
+            out[name] = float(note)
+    return out
+
+
+def _same_settings(was: TrainConfig, now: TrainConfig) -> None:
+    before, after = was.to_mapping(), now.to_mapping()
+    for name in before:
+        if name not in FREE and before[name] != after[name]:
+            raise CheckpointError(
+                f"{now.out} was started with {name} = {before[name]!r} and is resumed with {after[name]!r}; "
+                f"give the old value, or start a new run in another folder"
+            )
+
+
+@contextlib.contextmanager
+def _torch_settings(config: TrainConfig) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(config.threads)
+    torch.use_deterministic_algorithms(True, warn_only=config.device != "cpu")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict, warn_only=warn)
