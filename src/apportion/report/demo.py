@@ -1,0 +1,83 @@
+"""The report model of a training run: `report_model` plus what was learned and how methods compare with the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apportion.credit import Credit
+from apportion.errors import DataError
+from apportion.report.model import Decode, report_model
+
+
+def demo_model(
+    summary: Mapping[str, Any],
+    credits: Credit | Sequence[Credit],
+    *,
+    title: str = "apportion demo",
+    decode: Decode | None = None,
+) -> dict[str, Any]:
+    """A report model with the parts ``learning``, ``truth`` and ``facts``.
+
+    Args:
+        summary: any of
+            ``learning``: {method: {"success": [one per seed], "mean": x, "ci95": [low, high]}, "before": x};
+            ``curves``: {method: {"x": […], "mean": […], "lo": […], "hi": […]}}, with ``curves_x`` and ``curves_y``
+            as names of the axes;
+            ``truth``: {task: {method: {score: number or [mean, low, high]}}};
+            ``env``: name of the environment; everything else is a fact to list.
+        credits, title, decode: see `report_model`.
+
+    Raises:
+        DataError: a part has another form.
+    """
+    model = report_model(credits, title=title, decode=decode)
+    for part in ("learning", "truth", "curves"):
+        if not isinstance(summary.get(part, {}), Mapping):
+            raise DataError(f"summary[{part!r}] is a {type(summary[part]).__name__}; give a dict of methods or tasks")
+    known = {"learning", "truth", "curves", "curves_x", "curves_y", "env"}
+    arms = {name: arm for name, arm in summary.get("learning", {}).items() if isinstance(arm, Mapping)}
+    curves = summary.get("curves", {})
+    for name, curve in curves.items():
+        _check_curve(name, curve)
+    if arms or curves:
+        learning: dict[str, Any] = {"arms": _finite(arms)}
+        before = summary.get("learning", {}).get("before")
+        if isinstance(before, int | float):
+            learning["before"] = _finite(before)
+        if summary.get("env") is not None:
+            learning["env"] = str(summary["env"])
+        if curves:
+            learning["curves"] = _finite(curves)
+            learning["x_label"] = str(summary.get("curves_x", "generated tokens"))
+            learning["y_label"] = str(summary.get("curves_y", "success on held-out tasks"))
+        model["learning"] = learning
+    if summary.get("truth"):
+        model["truth"] = _finite(summary["truth"])
+    facts = {str(name): _finite(value) for name, value in summary.items() if name not in known}
+    if facts:
+        model["facts"] = facts
+    return model
+
+
+def _check_curve(name: str, curve: Any) -> None:
+    if not isinstance(curve, Mapping) or "x" not in curve or "mean" not in curve:
+        raise DataError(f"curve {name!r} needs 'x' and 'mean' (and 'lo' and 'hi' for a band); give lists of numbers")
+    sizes = {key: len(curve[key]) for key in ("x", "mean", "lo", "hi") if key in curve}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{key} {size}" for key, size in sizes.items())
+        raise DataError(f"curve {name!r} has lists of different lengths ({told}); give one value per point")
+
+
+def _finite(value: Any) -> Any:
+    """JSON values; a number that was not measured (NaN, infinity) is None."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        return _finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else str(value)
