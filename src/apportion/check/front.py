@@ -32,7 +32,7 @@ def check(rollouts: Batch | Iterable[Trajectory]) -> Findings:
         rollouts: a batch; or trajectories that need not make one: what no batch accepts becomes a finding.
     """
     if isinstance(rollouts, Batch):
-        return Findings(run("batch", rollouts), _subject(rollouts))
+        return Findings(run("batch", rollouts), _subject(rollouts, 0))
     return _check(list(rollouts), Skipped(), "")
 
 
@@ -80,7 +80,7 @@ def _check(rollouts: Sequence[Trajectory], skipped: Skipped, path: str, found: S
             if len({step.ids is None for step in trajectory.steps}) > 1:
                 Batch.from_trajectories([single])  # says what is wrong with the mixture
         except DataError as error:
-            skipped.add(error)
+            skipped.add(str(error).replace(where(0, trajectory), where(n, trajectory), 1))
             continue
         names.add(trajectory.id)
         whole.append(single)
@@ -89,7 +89,7 @@ def _check(rollouts: Sequence[Trajectory], skipped: Skipped, path: str, found: S
         return Findings(found, {"trajectories": 0, "broken_records": skipped.count})
     batch = Batch.from_trajectories(whole)
     found += run("batch", batch)
-    return Findings(found, _subject(batch) | {"broken_records": skipped.count})
+    return Findings(found, _subject(batch, skipped.count))
 
 
 def _breaks_off(error: FormatError, good: int) -> Finding:
@@ -137,10 +137,11 @@ def _broken(skipped: Skipped, good: int, path: str) -> list[Finding]:
     return out
 
 
-def _subject(batch: Batch) -> dict[str, int]:
+def _subject(batch: Batch, broken: int) -> dict[str, int]:
     return {
         "trajectories": len(batch),
         "groups": len(batch.group_names),
         "steps": len(batch.traj_of_S),
         "sampled_tokens": int(np.count_nonzero(batch.sampled_T)),
+        "broken_records": broken,
     }

@@ -23,6 +23,7 @@ LONGEST = 1 << 28
 """Characters that one value may have; a file that never closes its brackets must not fill the memory."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"[-+.0-9eE]*")
 _FRESH_LINE = re.compile(r"\n[{\[]")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _TAIL = 12  # characters of the longest piece that a cut can fall into: an escaped pair, \ud83d\ude00
@@ -119,7 +120,9 @@ class _Text:
         self.decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self.parser = json.JSONDecoder(object_pairs_hook=self._object)
         self._line, self._counted = 1, 0
-        self.more()
+        self._before = 0  # characters of the first line held that are gone already
+        while not self.text and not self.ended:
+            self.more()
         if self.text.startswith("\ufeff"):
             self.text = self.text[1:]
 
@@ -127,6 +130,8 @@ class _Text:
         """Let go of what is done and read on, as much again as is waiting, so that the work stays linear."""
         done = self.at if self.hold < 0 else self.hold
         self.line(done)
+        line_break = self.text.rfind("\n", 0, done)
+        self._before = done - line_break - 1 if line_break >= 0 else self._before + done
         self.text = self.text[done:]
         self.at, self._counted = self.at - done, self._counted - done
         self.hold = min(self.hold, 0)
@@ -179,8 +184,8 @@ class _Text:
                 raise _Broken("nested too deep to be read", "flatten it") from None
             except ValueError:
                 raise _Broken("a number with thousands of digits", "give it as a string") from None
-            if end == len(self.text) and not self.ended and not isinstance(value, dict | list | str):
-                self.more()  # a number may go on
+            if not self.ended and not isinstance(value, dict | list | str) and self._number_may_go_on(end):
+                self.more()
                 continue
             flaw = self._flaw(end)
             self.at = end
@@ -215,6 +220,10 @@ class _Text:
             self.at = max(self.at, len(self.text) - 1)  # the line break may be the last character
             self.more()
 
+    def _number_may_go_on(self, end: int) -> bool:
+        tail = _NUMBER.match(self.text, end)
+        return tail is not None and tail.end() == len(self.text)
+
     def _cut(self, error: json.JSONDecodeError) -> bool:
         """The value may go on in the part of the file that is not read yet."""
         if self.ended:
@@ -226,9 +235,10 @@ class _Text:
             return _Broken(self._byte(error.pos), "save the file as UTF-8")
         rest = self.text[error.pos :].strip()
         if self.ended and (not rest or error.msg.startswith("Unterminated string")):
-            return _Broken("the value breaks off", "the file was cut short")
+            return _Broken("the value breaks off", "the file was cut short, or a bracket is not closed")
         line = self._line + self.text.count("\n", self._counted, error.pos)
-        column = error.pos - self.text.rfind("\n", 0, error.pos)
+        line_break = self.text.rfind("\n", 0, error.pos)
+        column = error.pos - line_break + (self._before if line_break < 0 else 0)
         return _Broken(f"not JSON ({error.msg} at line {line}, column {column})", "repair or remove it")
 
     def _flaw(self, end: int) -> _Flaw | None:
