@@ -1,8 +1,10 @@
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from apportion.envs import make
+from apportion.envs.babyai import _progress, _thing
 from apportion.envs.episodes import walk
 from apportion.errors import ConfigError, UnknownName
 
@@ -111,6 +113,14 @@ def test_progress_of_a_sequence_is_in_the_state_key():
         env.step(action)
         progress.add("success" in env.state_key(by="state"))
     assert progress == {False, True} or progress == {True}
+
+
+def test_the_state_key_tells_which_of_two_equal_objects_is_held():
+    one, other = (SimpleNamespace(type="ball", color="red", contains=None, cur_pos=(1, 1)) for _ in range(2))
+    followed = SimpleNamespace(obj_set=[one], obj_poss=[(1, 1)])
+    instruction = SimpleNamespace(preCarrying=None, desc=followed)
+    assert _thing(one) == _thing(other)
+    assert _progress(instruction, one) != _progress(instruction, other)
 
 
 def test_playing_prints_nothing(capsys):
