@@ -24,7 +24,7 @@ from apportion.units import Units
     family="value",
     reads=("reward_S", "value_S"),
     source="arXiv:1506.02438",
-    holds=("local_to_trajectory", "local_to_group"),
+    holds=("scale_equivariant", "local_to_trajectory", "local_to_group"),
     chain=True,
 )
 def gae(units: Units, *, gamma: float = 1.0, lam: float = 0.95) -> Credit:

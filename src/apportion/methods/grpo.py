@@ -30,7 +30,7 @@ SCALES = ("std", "none", "batch")
     family="monte-carlo",
     reads=("reward_S",),
     source="arXiv:2402.03300",
-    holds=("shift_invariant", "zero_mean_per_group"),
+    holds=("shift_invariant", "local_to_group", "zero_mean_per_group"),
 )
 def grpo(units: Units, *, scale: str = "std", ddof: int = 1, epsilon: float = 0.0) -> Credit:
     """Credit every unit of a trajectory with the trajectory's place in its group.
