@@ -4,11 +4,8 @@ Numbers are those of the shared list of cases; the last test compares them with 
 """
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from apportion.data import Batch, Row, Step, Trajectory, fold, prefix_report
 from apportion.data.folding import Boundary
@@ -171,11 +168,8 @@ def test_t7_a_truncated_response_keeps_its_tokens():
     assert batch.truncated_N.tolist() == [True]
 
 
-def test_the_numbers_are_those_of_the_list():
-    root = Path(os.environ.get("APPORTION_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
-    if not (root / "cases" / "cases.json").is_file():
-        pytest.skip("the list of cases is not here; set APPORTION_DATA to its folder")
-    listed = {case["id"]: case["input"] for case in json.loads((root / "cases" / "cases.json").read_text())}
+def test_the_numbers_are_those_of_the_list(data_root):
+    listed = {case["id"]: case["input"] for case in json.loads((data_root / "cases" / "cases.json").read_text())}
     for name, ours in CASES.items():
         theirs = {key: value for key, value in listed[name].items() if key != "estimator"}
         assert ours == theirs, name

@@ -9,7 +9,8 @@ from tests.data.strategies import row_sets, trajectories
 from tests.make import assert_same_trajectories, random_trajectories
 
 lists = st.lists(trajectories(), max_size=3)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+# a file for every example: fewer of them than the profile asks for, which HYPOTHESIS_PROFILE=explore makes many
+quick = settings(max_examples=settings.default.max_examples // 6, suppress_health_check=list(HealthCheck))
 
 
 def there_and_back(path, rollouts):
@@ -50,7 +51,7 @@ def test_between_the_formats(tmp_path_factory, rollouts):
     assert (folder / "a.jsonl").read_bytes() == (folder / "c.jsonl").read_bytes()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings.default.max_examples // 2, suppress_health_check=list(HealthCheck))
 @given(rows=row_sets(), seed=st.integers(0, 9))
 def test_unfolding_gives_the_rows_back(rows, seed):
     shuffled = list(rows)
