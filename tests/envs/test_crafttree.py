@@ -13,6 +13,7 @@ def test_a_played_game():
         text, reward, terminated, _, info = env.step(action)
         assert (reward, terminated, info["invalid"]) == (0.0, False, False)
     assert text == "Goal: craft torch. Gathers left: 2. Inventory: 1 coal, 1 plank, 2 stick. Steps left: 5."
+    assert env.actions() == ("get log", "get coal", "get ore", "craft stick", "craft torch", "wait")
     text, reward, terminated, truncated, info = env.step("craft torch")
     assert (reward, terminated, truncated, info["success"]) == (1.0, True, False, True)
     assert text == "Goal: craft torch. Gathers left: 2. Inventory: 1 plank, 1 stick, 2 torch. Steps left: 4."

@@ -12,7 +12,11 @@ def test_a_played_game():
     text, _ = env.reset(seed=0)
     assert text == "You are in the key room, square 0 of 2. You hold nothing. 0 apples here. 14 steps left."
     assert env.actions() == ("forward", "back", "leave room")
-    text, *_ = play(env, "forward", "take key", "leave room")[-1]
+    env.step("forward")
+    assert env.actions() == ("forward", "back", "take key", "leave room")
+    env.step("take key")
+    assert env.actions() == ("forward", "back", "leave room")
+    text, *_ = env.step("leave room")
     assert text == "You are in the apple room, square 0 of 2. You hold the key. 1 apples here. 11 steps left."
     moments = play(env, "eat apple", "leave room", "forward", "open door")
     assert [reward for _, reward, *_ in moments] == [0.5, 0.0, 0.0, 5.0]
