@@ -181,6 +181,53 @@ class TestGroups:
         assert batch.group_of_N.tolist() == [0, 1, 0, 2]
 
 
+class TestTurns:
+    def turns(self, *steps):
+        return Batch.from_trajectories([Trajectory(steps)]).turn_S.tolist()
+
+    def test_a_turn_ends_where_the_speaker_changes(self):
+        seen, more = Step(prompt_ids=[1], ids=[2]), Step(prompt_ids=[], ids=[3])
+        assert self.turns(seen, more, more, seen, more) == [0, 0, 0, 1, 1]  # several calls of one turn
+
+    def test_the_first_step_opens_one_even_without_a_prompt(self):
+        assert self.turns(Step(ids=[2]), Step(ids=[3])) == [0, 0]
+
+    def test_a_fresh_context_opens_one_even_if_it_is_empty(self):
+        assert self.turns(Step(prompt_ids=[1], ids=[2]), Step(prompt_ids=[], ids=[3], fresh=True)) == [0, 1]
+
+    def test_another_agent_opens_one(self):
+        steps = [Step(ids=[1], agent=agent) for agent in (None, "a", "a", "b", "a")]
+        assert self.turns(*steps) == [0, 1, 1, 2, 3]
+
+    def test_what_is_told_counts_and_counting_goes_on_from_there(self):
+        assert self.turns(
+            Step(ids=[1], turn=3), Step(ids=[1]), Step(prompt_ids=[1], ids=[1]), Step(ids=[1], turn=0)
+        ) == [
+            3,
+            3,
+            4,
+            0,
+        ]
+
+    def test_of_words(self):
+        assert self.turns(Step(action="a"), Step(action="b"), Step(observation=" ", action="c")) == [0, 0, 1]
+
+
+def test_what_ended_by_itself_is_not_truncated():
+    ends = [(False, False), (True, False), (False, True), (True, True)]
+    rollouts = [Trajectory([Step(action="a", terminated=x, truncated=y)]) for x, y in ends]
+    batch = Batch.from_trajectories(rollouts)
+    assert batch.truncated_N.tolist() == [False, False, True, False]
+    assert batch.truncated_S.tolist() == [False, False, True, True]
+
+
+def test_one_broken_step_breaks_the_rollout():
+    steps = [Step(action="a", failed=True), Step(action="b", reward=1)]
+    batch = Batch.from_trajectories([Trajectory(steps), Trajectory(steps[1:])])
+    assert batch.failed_N.tolist() == [True, False]
+    assert batch.valid_N.tolist() == [False, True]
+
+
 class TestFingerprint:
     def test_equal_content_equal_digest(self):
         assert random_batch(5).fingerprint() == random_batch(5).fingerprint()
