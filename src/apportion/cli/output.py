@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 PIPED_WIDTH = 140
@@ -72,6 +81,26 @@ def progress(label: str, total: int | None = None) -> Iterator[Any]:
             bar.update(task, total=total, advance=n, note=escape(note))
 
         yield advance
+
+
+@contextmanager
+def shares() -> Iterator[Callable[[str, float], None]]:
+    """One bar per piece of work, from 0 to 1; without a terminal a line at every quarter."""
+    stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+    columns = [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()]
+    with Progress(*columns, console=stderr, disable=not sys.stderr.isatty()) as bar:
+        tasks: dict[str, TaskID] = {}
+        quarter: dict[str, int] = {}
+
+        def told(label: str, share: float) -> None:
+            if label not in tasks:
+                tasks[label] = bar.add_task(escape(label), total=1.0)
+            bar.update(tasks[label], completed=share)
+            if bar.disable and int(share * 4) > quarter.get(label, -1):
+                quarter[label] = int(share * 4)
+                stderr.print(escape(f"{label}: {share:.0%}"))
+
+        yield told
 
 
 def _plain(value: Any) -> Any:
