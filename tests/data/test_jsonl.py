@@ -406,7 +406,9 @@ class TestWriting:
             write_jsonl(tmp_path / "absent" / "runs.jsonl", [])
 
     def test_only_files_are_replaced(self, tmp_path):
-        for target in (tmp_path, "/dev/null"):
+        pipe = tmp_path / "pipe"  # never a real device: a broken guard would replace it for the whole machine
+        os.mkfifo(pipe)
+        for target in (tmp_path, pipe):
             with pytest.raises(ConfigError, match=r"is not a regular file; give the name of a file to write$"):
                 write_jsonl(target, [])
 
