@@ -6,25 +6,61 @@ credit = ap.assign("gigpo", units, gamma=0.95)  one number per unit
 tokens = credit.to_tokens()                     on exactly the tokens that were sampled
 """
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
 from apportion.assign import assign, remake
-from apportion.credit import Cost, Credit, Padded, TokenAdvantages
-from apportion.data import Batch, Step, Trajectory
-from apportion.errors import ApportionError, ConfigError, DataError, FormatError, MissingExtra, UnknownName
-from apportion.methods import register
+from apportion.check import Finding, Findings, check
+from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit, write_credit
+from apportion.data import Batch, Row, Step, Trajectory, fold, read, stream, unfold
+from apportion.data import write as _write_rollouts
+from apportion.errors import (
+    ApportionError,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvError,
+    FormatError,
+    MissingExtra,
+    UnknownName,
+)
+from apportion.methods import describe, methods, register
+from apportion.report import report
 from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_turn
 
 __version__ = "0.1.0"
 
+
+def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajectory]) -> None:
+    """Write credit (with its rollouts), or rollouts, in the format that the name ends with.
+
+    Args:
+        path: ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet. The file is whole or absent.
+        what: `Credit`, `Batch`, or any iterable of trajectories.
+    """
+    if isinstance(what, Credit):
+        write_credit(path, what)
+    else:
+        _write_rollouts(path, what)
+
+
 __all__ = [
     "ApportionError",
     "Batch",
+    "CheckpointError",
     "ConfigError",
     "Cost",
     "Credit",
     "DataError",
+    "EnvError",
+    "Finding",
+    "Findings",
     "FormatError",
     "MissingExtra",
     "Padded",
+    "Row",
     "Step",
     "TokenAdvantages",
     "Trajectory",
@@ -37,6 +73,16 @@ __all__ = [
     "by_step",
     "by_token",
     "by_turn",
+    "check",
+    "describe",
+    "fold",
+    "methods",
+    "read",
+    "read_credit",
     "register",
     "remake",
+    "report",
+    "stream",
+    "unfold",
+    "write",
 ]

@@ -1,0 +1,84 @@
+"""``apportion train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from apportion.cli.output import emit_json, remark, shares, table
+from apportion.errors import ConfigError
+
+
+def train(
+    context: typer.Context,
+    config: Path = typer.Option(None, "--config", "-c", help="TOML, YAML or JSON file of settings."),
+    set_: list[str] = typer.Option([], "--set", "-s", help="A setting as key=value; tables with dots."),
+    resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped, to equal numbers."),
+    show: bool = typer.Option(False, "--show", help="Print every setting with its value and leave."),
+    json: bool = typer.Option(False, "--json", help="The result as one JSON document on stdout."),
+) -> None:
+    """Train a language model on a text environment with credit in between.
+
+    Every setting is also a flag: --env, --method, --lr, --tasks, --out, … Flags go before --set, --set before the file.
+
+    Example: apportion train --env crafttree --method gigpo --clone-episodes 40 --iterations 30 --out runs/mine
+    """
+    from apportion.train import TrainConfig
+    from apportion.train import train as run
+
+    base = TrainConfig() if config is None else TrainConfig.from_file(config)
+    if resume and config is None and not set_ and len(context.args) == 2 and context.args[0] == "--out":
+        base = TrainConfig.from_file(Path(context.args[1]) / "config.json")
+    settings = base.with_overrides([*set_, *_flags(context.args)])
+    if show:
+        emit_json(settings.to_mapping()) if json else _show(settings.to_mapping())
+        return
+    with shares() as told:
+        result = run(settings, resume=resume, on_progress=lambda p: told(p.stage, p.done / max(p.total, 1)))
+    document = {
+        "schema": "apportion.train/1",
+        "out": str(result.folder),
+        "iterations": result.iterations,
+        "generated_tokens": result.generated_tokens,
+        "before": dict(result.before),
+        "after": dict(result.after),
+        "seconds": result.seconds,
+        "credit_share": result.credit_share,
+    }
+    if json:
+        emit_json(document)
+        return
+    rows = [[name, _number(result.before.get(name)), _number(result.after.get(name))] for name in result.after]
+    table(
+        f"{settings.env}, {settings.method}: {result.iterations} iterations, {result.generated_tokens:,} tokens",
+        ["held out", "before", "after"],
+        rows,
+    )
+    remark(f"credit took {result.credit_share:.2%} of the iteration; everything {result.seconds:.0f} s")
+    remark(f"wrote {result.folder}: policy, metrics.jsonl, checkpoints, config.json")
+
+
+def _flags(arguments: list[str]) -> list[str]:
+    """``--clone-episodes 40`` as ``clone_episodes=40``."""
+    out, rest = [], list(arguments)
+    while rest:
+        token = rest.pop(0)
+        if not token.startswith("--") or len(token) < 3:
+            raise ConfigError(f"unexpected argument {token!r}; settings are written --name value")
+        name, equals, value = token[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise ConfigError(f"--{name} needs a value, like --{name} 0.9")
+            value = rest.pop(0)
+        out.append(f"{name.replace('-', '_')}={value}")
+    return out
+
+
+def _show(settings: dict[str, Any]) -> None:
+    table("", ["setting", "value"], [[name, repr(value)] for name, value in settings.items()])
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
