@@ -267,7 +267,10 @@ class TestCompressed:
 
     def test_gzip_tools_read_it(self, tmp_path):
         write_jsonl(tmp_path / "runs.jsonl.gz", random_trajectories(2))
-        assert gzip.decompress((tmp_path / "runs.jsonl.gz").read_bytes()).startswith(HEADER.encode())
+        raw = (tmp_path / "runs.jsonl.gz").read_bytes()
+        assert gzip.decompress(raw).startswith(HEADER.encode())
+        assert raw[3] == 0  # no name inside
+        assert raw[4:8] == bytes(4)  # no time
 
     @pytest.mark.parametrize("ending", ["gz", "zst"])
     @pytest.mark.parametrize("damage", ["cut", "flip"])
