@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
-from apportion.methods.registry import register
+from apportion.methods.registry import numbered, register
 
 
 @register(
@@ -39,7 +39,8 @@ def clip(credit: Credit, *, limit: float) -> Credit:
         raise ConfigError(f"clip: limit is {limit}; give a number above 0")
     out = np.clip(credit.advantage_S, -limit, limit)
     cut = out - credit.advantage_S
-    parts = {**(credit.parts or {"credit": credit.advantage_S}), "clip": cut}
+    parts = dict(credit.parts or {"credit": credit.advantage_S})
+    parts[numbered("clip", parts)] = cut
     clipped = int(np.count_nonzero(cut))
     notes = {**credit.notes, "clipped_units": clipped} if clipped else credit.notes
     return replace(credit, advantage_S=out, parts=parts, notes=notes)

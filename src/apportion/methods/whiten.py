@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
-from apportion.methods.registry import register
+from apportion.methods.registry import numbered, register
 from apportion.numerics.segments import SPREAD_TOLERANCE
 
 
@@ -34,7 +34,7 @@ def whiten(credit: Credit, *, over: str = "token", shift: bool = True, ddof: int
     if over not in ("token", "unit"):
         raise ConfigError(f"whiten: over is {over!r}; give 'token' or 'unit'")
     use = credit.weight_S
-    weight = np.where(use, credit.units.tokens_S if over == "token" else 1, 0).astype(np.float64)
+    weight = np.where(use, credit.counted_S if over == "token" else 1, 0).astype(np.float64)
     total = weight.sum()
     a = credit.advantage_S
     mean = float(weight @ a / total) if total else 0.0
@@ -52,5 +52,5 @@ def whiten(credit: Credit, *, over: str = "token", shift: bool = True, ddof: int
     out = np.where(use, (a - moved) / std, a)
     parts = {name: np.where(use, part / std, part) for name, part in (credit.parts or {"credit": a}).items()}
     if moved:
-        parts["whiten"] = np.where(use, -moved / std, 0.0)
+        parts[numbered("whiten", parts)] = np.where(use, -moved / std, 0.0)
     return replace(credit, advantage_S=out, parts=parts, notes=notes)

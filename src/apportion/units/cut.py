@@ -34,7 +34,7 @@ def cut(
         unit_of_T: unit of each token, -1 where not sampled; units numbered in time order, trajectory by trajectory.
         step_of_S: first step of each unit.
         unit_of_step: unit that each step's reward arrives with; default the unit of its last sampled token, of the
-            token before that where the step has none, of the token after where there is none before.
+            token before that where the step has none, of the first one after where there is none before.
         state: see `StateKey`; default the text itself.
         has_states: False for cuts inside a step, whose units share a state.
         options: arguments of the cut, for the record.
@@ -69,28 +69,23 @@ def cut(
         logp_S=None if batch.logp_T is None else seg_sum(batch.logp_T[own], unit, n=s_count),
         ref_logp_S=None if batch.ref_logp_T is None else seg_sum(batch.ref_logp_T[own], unit, n=s_count),
         entropy_S=None if batch.entropy_T is None else seg_mean(batch.entropy_T[own], unit, n=s_count),
+        columns={name: seg_sum(column_T[own], unit, n=s_count) for name, column_T in batch.columns_T.items()},
+        reward_parts={name: _reward_part(part_S, unit_of_step, s_count) for name, part_S in batch.reward_parts.items()},
+        outcome_parts=batch.outcome_parts,
         options=dict(options or {}),
     )
 
 
 def _unit_of_step(batch: Batch, unit_of_T: IntArray) -> IntArray:
-    steps = len(batch.traj_of_S)
-    out = np.full(steps, -1, dtype=np.int64)
     own = np.flatnonzero(unit_of_T >= 0)
-    out[batch.step_of_T[own]] = unit_of_T[own]  # later tokens overwrite earlier ones: the last one stays
-    # an empty action hands its reward to the unit before it, else to the one after, inside its trajectory
-    for backwards in (False, True):
-        order = range(steps - 1, -1, -1) if backwards else range(steps)
-        previous, traj = -1, -1
-        if not (out < 0).any():
-            break
-        for s in order:
-            if batch.traj_of_S[s] != traj:
-                traj, previous = batch.traj_of_S[s], -1
-            if out[s] < 0:
-                out[s] = previous
-            previous = out[s]
-    return out
+    unit, traj_of_S = unit_of_T[own], batch.traj_of_S
+    out = np.full(len(traj_of_S), -1, dtype=np.int64)
+    out[batch.step_of_T[own]] = unit  # later tokens overwrite earlier ones: the last one stays
+    filled = np.maximum.accumulate(np.where(out >= 0, np.arange(len(out)), -1))
+    before = (filled >= 0) & (traj_of_S[filled] == traj_of_S)
+    first_N = np.full(len(batch), -1, dtype=np.int64)
+    first_N[batch.traj_of_T[own][::-1]] = unit[::-1]
+    return np.where(before, out[filled], first_N[traj_of_S]).astype(np.int64)
 
 
 def _rewards(batch: Batch, unit_of_step: IntArray, traj_of_S: IntArray) -> FloatArray:
@@ -108,6 +103,14 @@ def _rewards(batch: Batch, unit_of_step: IntArray, traj_of_S: IntArray) -> Float
     open_N = ~batch.scored_S[last_step_N] & batch.scored_N & (last_N >= 0)
     reward_S[last_N[open_N]] += (batch.outcome_N - told_N)[open_N]
     return reward_S
+
+
+def _reward_part(part_S: FloatArray, unit_of_step: IntArray, s_count: int) -> FloatArray:
+    """One named part on the units that its steps' rewards arrive with; NaN where no step tells it."""
+    told = np.isfinite(part_S) & (unit_of_step >= 0)
+    unit = np.maximum(unit_of_step, 0)
+    total = seg_sum(part_S, unit, where=told, n=max(s_count, 1))[:s_count]
+    return np.where(seg_count(unit, where=told, n=max(s_count, 1))[:s_count] > 0, total, np.nan)
 
 
 def _parents(batch: Batch, unit_of_T: IntArray, step_of_S: IntArray, unit_of_step: IntArray) -> IntArray:
