@@ -87,13 +87,17 @@ def random_trajectories(
     values: bool = True,
     unscored: bool = True,
     rich: bool = True,
+    forks: bool = True,
+    parts: bool = False,
+    columns: Sequence[str] = (),
 ) -> list[Trajectory]:
     """A ragged batch with everything that breaks careless code.
 
     Always: a group of one, a group without spread, a group named by unicode. With ``unscored``: members whose
     outcome is unknown. With ``rich``: empty responses, rollouts without any token, failed and truncated ones,
     fresh contexts, agents, turns, branches, a final value, free extras; some states never repeat.
-    ``ids=False`` gives text only (then there are no per-token columns).
+    ``ids=False`` gives text only (then there are no per-token columns); ``forks=False`` leaves the branches out.
+    ``parts`` adds named parts of rewards and outcomes, not everywhere; ``columns`` names further per-token columns.
     """
     rng = np.random.default_rng([seed, 20250])
     out: list[Trajectory] = []
@@ -103,9 +107,9 @@ def random_trajectories(
         constant = g == 1
         for _ in range(members):
             length = int(rng.integers(1, steps + 1))
-            built = [
-                _random_step(rng, s, length, states, ids, logp, values, constant, rich) for s in range(length)
-            ]
+            built = [_random_step(rng, s, length, states, ids, logp, values, constant, rich) for s in range(length)]
+            if not forks:
+                built = [dataclasses.replace(step, parent=None) for step in built]
             if rich and rng.random() < 0.1:  # a rollout in which the policy said nothing
                 built = [_mute(step) for step in built]
             outcome = None
@@ -116,6 +120,11 @@ def random_trajectories(
             if unscored and rng.random() < 0.15:
                 outcome, built[-1] = None, dataclasses.replace(built[-1], reward=None)
             final = float(rng.normal()) if values and built[-1].truncated else None
+            if parts or columns:
+                built = [_with_names(rng, step, parts, columns if ids else ()) for step in built]
+            outcomes = {"correct": float(rng.integers(0, 2)), "länge": float(rng.normal())} if parts else {}
+            if outcomes and rng.random() < 0.2:
+                del outcomes["länge"]
             reference = "answer: 4²" if rich and rng.random() < 0.2 else None
             meta = {"seed": seed, "tags": ["a", None, 1.5]} if rich and rng.random() < 0.2 else {}
             out.append(
@@ -124,6 +133,7 @@ def random_trajectories(
                     group=name,
                     id=f"{seed}-{len(out)}",
                     outcome=outcome,
+                    outcomes=outcomes,
                     final_value=final,
                     final_observation="done ✓" if rich and rng.random() < 0.2 else None,
                     reference=reference,
@@ -205,8 +215,17 @@ def _random_step(
     return Step(**fields)
 
 
+def _with_names(rng: np.random.Generator, step: Step, parts: bool, columns: Sequence[str]) -> Step:
+    rewards = {"format": float(rng.integers(0, 2)), "work": float(rng.normal())} if parts else {}
+    if rewards and rng.random() < 0.3:
+        del rewards["work"]
+    size = 0 if step.ids is None else len(step.ids)
+    return dataclasses.replace(step, rewards=rewards, columns={name: rng.normal(size=size) for name in columns})
+
+
 def _mute(step: Step) -> Step:
     fields: dict[str, Any] = {name: [] for name in PER_TOKEN if getattr(step, name) is not None}
+    fields["columns"] = {name: [] for name in step.columns}
     if step.ids is not None:
         fields["ids"] = []
     return dataclasses.replace(step, action="", **fields)
@@ -223,9 +242,7 @@ def assert_same_trajectories(got: Iterable[Trajectory], want: Iterable[Trajector
         assert len(a.steps) == len(b.steps), f"trajectory {n}: {len(a.steps)} steps, expected {len(b.steps)}"
         for s, (x, y) in enumerate(zip(a.steps, b.steps, strict=True)):
             for field in dataclasses.fields(Step):
-                _same(
-                    getattr(x, field.name), getattr(y, field.name), f"trajectory {n}, step {s}: {field.name}"
-                )
+                _same(getattr(x, field.name), getattr(y, field.name), f"trajectory {n}, step {s}: {field.name}")
 
 
 def _same(a: Any, b: Any, at: str) -> None:
@@ -236,7 +253,12 @@ def _same(a: Any, b: Any, at: str) -> None:
         assert a.shape == b.shape, f"{at}: {a.shape}, expected {b.shape}"
         assert a.tobytes() == b.tobytes(), f"{at}: {a}, expected {b}"
     elif isinstance(a, dict) and isinstance(b, dict):
-        assert json.dumps(a) == json.dumps(b), f"{at}: {a!r}, expected {b!r}"
+        if any(isinstance(value, np.ndarray) for value in (*a.values(), *b.values())):
+            assert list(a) == list(b), f"{at}: {list(a)}, expected {list(b)}"
+            for key in a:
+                _same(a[key], b[key], f"{at}[{key!r}]")
+        else:
+            assert json.dumps(a) == json.dumps(b), f"{at}: {a!r}, expected {b!r}"
     elif isinstance(a, float) and isinstance(b, float):
         assert a == b, f"{at}: {a!r}, expected {b!r}"
         assert math.copysign(1, a) == math.copysign(1, b), f"{at}: {a!r}, expected {b!r}"

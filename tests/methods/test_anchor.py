@@ -1,0 +1,94 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from apportion.assign import assign
+from apportion.errors import ConfigError, DataError
+from apportion.units import by_token
+from tests.make import random_units, units_of
+from tests.plain import plain, spread
+from tests.tree import advantages, average, tree_units
+
+# the mission's table: four trajectories that leave one anchor state with discounted returns .9, 0, 0, .9^4
+TOY = {"group": [0] * 4, "lengths": [2, 1, 1, 5]}
+TOY_STEPS = [("s", 0), ("won", 1), ("s", 0), ("s", 0), ("s", 0), ("a", 0), ("b", 0), ("c", 0), ("d", 1)]
+AT_ANCHOR = [0, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("params", "want"),
+    [
+        ({"scale": "std", "ddof": 0}, [1.2823, -0.9763, -0.9763, 0.6703]),
+        ({"scale": "std", "ddof": 1}, [1.1105, -0.8455, -0.8455, 0.5805]),
+        ({"scale": "none"}, [0.510975, -0.389025, -0.389025, 0.267075]),
+    ],
+)
+def test_worked_example(params, want):
+    credit = assign("anchor", units_of(**TOY, steps=TOY_STEPS), gamma=0.9, **params)
+    np.testing.assert_allclose(credit.advantage_S[AT_ANCHOR], want, atol=6e-5)
+    others = np.delete(credit.advantage_S, AT_ANCHOR)
+    assert others.tolist() == [0.0] * 5  # met once: nobody to be compared with
+
+
+def test_notes_count_company_and_repeats():
+    credit = assign("anchor", units_of([0, 0], [3, 1], [("s", 0), ("s", 0), ("x", 1), ("s", 0)]))
+    assert credit.notes == {"states": 2, "units_without_company": 1, "share_with_company": 0.75, "own_repeats": 1}
+
+
+def test_states_of_other_groups_are_other_states():
+    # task 0 returns (1, 0), task 1 (1, 1), the same state: scoped +.5 -.5 0 0; pooled would be +.25 -.75 +.25 +.25
+    units = units_of([0, 0, 1, 1], [1] * 4, [("h", 1), ("h", 0), ("h", 1), ("h", 1)])
+    assert assign("anchor", units).advantage_S.tolist() == [0.5, -0.5, 0, 0]
+
+
+def slow_anchor(rollouts, gamma, scale, ddof):
+    returns = [
+        [sum(gamma ** (k - s) * r.rewards[k] for k in range(s, len(r.rewards))) for s in range(len(r.rewards))]
+        for r in rollouts
+    ]
+    for r, own in zip(rollouts, returns, strict=True):
+        for s, state in enumerate(r.states):
+            same = [
+                returns[i][k]
+                for i, other in enumerate(rollouts)
+                for k in range(len(other.states))
+                if other.valid and other.group == r.group and other.states[k] == state
+            ]
+            if not r.valid or len(same) < 2:
+                yield 0.0
+                continue
+            std = spread(same, ddof)
+            advantage = own[s] - sum(same) / len(same)
+            yield advantage if scale == "none" else advantage / std if std else 0.0
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_equals_the_slow_reference(seed):
+    units = random_units(seed, forks=False)
+    rollouts = plain(units.batch)
+    for gamma, scale, ddof in product([1.0, 0.9], ["none", "std"], [0, 1]):
+        got = assign("anchor", units, gamma=gamma, scale=scale, ddof=ddof).advantage_S
+        np.testing.assert_allclose(got, list(slow_anchor(rollouts, gamma, scale, ddof)), atol=1e-9)
+
+
+def test_with_one_state_and_one_step_each_it_is_dr_grpo():
+    units = units_of([0, 0, 1, 1, 1], [1] * 5, [("s", r) for r in (1, 0, 3, 1, 2)])
+    np.testing.assert_allclose(assign("anchor", units).advantage_S, assign("dr_grpo", units).advantage_S)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.8])
+def test_its_mean_is_the_true_advantage_when_every_path_is_seen_once(gamma):
+    units, moves = tree_units(gamma)
+    got = average(assign("anchor", units, gamma=gamma).advantage_S, moves)
+    assert got == pytest.approx(advantages(gamma), abs=1e-12)
+
+
+def test_what_it_refuses():
+    units = random_units(1, forks=False)
+    with pytest.raises(ConfigError, match="anchor: scale is 'batch'; give 'none' or 'std'"):
+        assign("anchor", units, scale="batch")
+    with pytest.raises(
+        DataError, match="anchor credits steps, the units are tokens; cut the batch with by_step or by_turn"
+    ):
+        assign("anchor", by_token(units.batch))
