@@ -1,0 +1,195 @@
+"""Other people's published code, found installed or below ``--peer-src``, and never part of this project.
+
+A file is executed as it stands. Only what it imports is replaced where it is absent: an import that has nothing
+to do with the arithmetic (configs, distributed runtimes, tokenizers) becomes an empty stand-in.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import io
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+VERL = "verl/trainer/ppo/core_algos.py"
+VERL_TENSORS = "verl/utils/torch_functional.py"
+VERL_GROUPS = "verl/utils/groupwise.py"
+GIGPO = "gigpo/core_gigpo.py"
+TRL_PPO = "trl/experimental/ppo/ppo_trainer.py"
+TRL_PPO_BEFORE = "trl/trainer/ppo_trainer.py"
+
+
+class Absent(Exception):
+    """A peer is not there; the text says what was looked for."""
+
+
+class Peers:
+    """Loads peers once and remembers what was loaded.
+
+    Args:
+        source: a folder that holds checkouts, or one checkout; None looks at installed packages only.
+    """
+
+    def __init__(self, source: Path | None = None) -> None:
+        self.source = source
+        self.loaded: dict[str, str] = {}
+        self._modules: dict[Path, ModuleType] = {}
+
+    def verl(self) -> ModuleType:
+        """verl's advantage estimators, with their two rooms of tensor functions."""
+        core = self._module(VERL)
+        tensors, groups = self._module(VERL_TENSORS), self._module(VERL_GROUPS)
+        vars(core).update(verl_F=tensors, as_torch_index=groups.as_torch_index, group_mean_std=groups.group_mean_std)
+        vars(groups)["get_device_name"] = lambda: "cpu"
+        return core
+
+    def gigpo(self) -> ModuleType:
+        """verl-agent's GiGPO, by its authors."""
+        return self._module(GIGPO)
+
+    def trl_gae(self) -> Callable[..., Any]:
+        """The lines of TRL's PPO trainer from ``lastgaelam = 0`` to the returns, as a function.
+
+        Takes (torch, args, responses, rewards, values), which is what the lines read; returns (advantages, returns).
+        """
+        path = self._find(TRL_PPO, TRL_PPO_BEFORE)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        first = next((i for i, line in enumerate(lines) if "lastgaelam = 0" in line), None)
+        if first is None:
+            raise Absent(f"{path.name} has no line 'lastgaelam = 0'")
+        last = next((i for i in range(first, len(lines)) if "returns = advantages + values" in lines[i]), None)
+        if last is None:
+            raise Absent(f"{path.name} has no line 'returns = advantages + values'")
+        body = textwrap.indent(textwrap.dedent("\n".join(lines[first : last + 1])), "    ")
+        text = f"def gae(torch, args, responses, rewards, values):\n{body}\n    return advantages, returns\n"
+        ast.parse(text)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "trl_gae_lines.py"
+            file.write_text(text, encoding="utf-8")
+            gae: Callable[..., Any] = load(file).gae
+        return gae
+
+    def _module(self, name: str) -> ModuleType:
+        path = self._find(name)
+        if path not in self._modules:
+            self._modules[path] = load(path)
+        return self._modules[path]
+
+    def _find(self, *names: str) -> Path:
+        for name in names:
+            for path in (*self._below_source(name), *_installed(name)):
+                if path.is_file():
+                    self.loaded[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+                    return path
+        where = "not installed" if self.source is None else "neither installed nor below --peer-src"
+        raise Absent(f"{names[0]} is {where}")
+
+    def _below_source(self, name: str) -> Iterator[Path]:
+        if self.source is None:
+            return
+        roots = [self.source, *sorted(p for p in self.source.iterdir() if p.is_dir())]
+        # A fork carries a copy of what it forked from; that copy comes last.
+        for fork in (False, True):
+            yield from (root / name for root in roots if (name != GIGPO and (root / GIGPO).exists()) is fork)
+
+
+def _installed(name: str) -> Iterator[Path]:
+    package, _, rest = name.partition("/")
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(folder) / rest
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of what takes part."""
+    found = {}
+    for package in ("numpy", "numba", "torch", "verl", "trl"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call without what it prints."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return function(*args, **named)
+
+    return call
+
+
+def load(path: Path) -> ModuleType:
+    """Run one file as a module; whatever else it imports from absent packages becomes a `StandIn`."""
+    # not "trl.…" or "verl.…": the file must not drag in the package around it
+    name = f"_peer_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = set(sys.modules)
+    finder = _Missing()
+    sys.meta_path.insert(0, finder)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as reason:
+        raise Absent(f"{path.name} cannot be loaded: {type(reason).__name__}: {reason}") from reason
+    finally:
+        sys.meta_path.remove(finder)
+        sys.modules.pop(name, None)
+        for added in set(sys.modules) - before:
+            if isinstance(sys.modules[added], StandIn):
+                del sys.modules[added]
+    return module
+
+
+REAL = {"numpy", "torch", *sys.stdlib_module_names}
+"""What a peer may really import: its arithmetic is written in these."""
+
+
+class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        top = fullname.partition(".")[0]
+        inside_real = top in REAL or top in _real_now()
+        return None if inside_real else importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run."""
+
+
+def _real_now() -> set[str]:
+    """What torch and numpy themselves may still import while a peer runs."""
+    return {name.partition(".")[0] for name in sys.modules} - {"verl", "trl", "transformers", "tensordict"}
+
+
+class StandIn(ModuleType):
+    """A module, class, decorator or value that is never used in the arithmetic."""
+
+    def __init__(self, name: str = "absent", *args: Any, **named: Any) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (StandIn,), {})
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return args[0] if len(args) == 1 and callable(args[0]) and not named else self

@@ -1,0 +1,106 @@
+"""The table and the JSON of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from apportion.bench.speed.compare import Row
+from apportion.bench.speed.peers import Peers, versions
+
+SCHEMA = 1
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """One line per row; what falls short of its floor or ceiling is red, what it should be stands in brackets."""
+    out = Table(title="CPU time, medians of interleaved rounds in one run", title_justify="left")
+    for name in ("kernel", "contender", "batch"):
+        out.add_column(name)
+    for name in ("ours", "per item", "peer", "ratio", "NumPy alone", "× limit", "× when doubled", "difference"):
+        out.add_column(name, justify="right")
+    for row in rows:
+        out.add_row(
+            row.kernel,
+            row.contender,
+            row.batch,
+            seconds(row.seconds),
+            seconds(row.seconds / row.items),
+            f"{row.peer} {seconds(row.peer_seconds)}" if row.peer_seconds is not None else f"no {row.peer or 'peer'}",
+            _bounded(row.ratio, row.floor, "≥", short=row.below_floor),
+            "" if row.numpy_ratio is None else f"{row.numpy_ratio:.1f}",
+            _bounded(row.times_limit, row.ceiling, "≤", short=row.above_ceiling),
+            "" if row.growth is None else f"{row.growth:.2f}",
+            _difference(row),
+        )
+    return out
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """Sentences below the table: absent peers, wrong values, what fell short."""
+    out = [f"no comparison with {peer}: {why}" for peer, why in sorted({(r.peer, r.absent) for r in rows if r.absent})]
+    for row in rows:
+        who = f"{row.kernel}, {row.contender}, {row.batch}"
+        if row.mismatch:
+            gap = f"{row.difference:.2g} (allowed {row.tolerance:g})"
+            out.append(f"WRONG VALUES: {who} differs from {row.peer} by {gap}")
+        elif row.below_floor:
+            out.append(f"short of its goal: {who} is {row.ratio:.3g} times as fast as {row.peer}, not {row.floor:g}")
+    for row in {(row.kernel, row.contender, row.batch): row for row in rows if row.above_ceiling}.values():
+        who = f"{row.kernel}, {row.contender}, {row.batch}"
+        out.append(f"short of its goal: {who} takes {row.times_limit:.3g} times the limit, not {row.ceiling:g}")
+    return out
+
+
+def as_json(rows: Sequence[Row], peers: Peers, *, quick: bool) -> dict[str, Any]:
+    """Everything of a run, with what is needed to read it later."""
+    return {
+        "schema": SCHEMA,
+        "quick": quick,
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cpus": os.cpu_count(),
+            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        },
+        "versions": versions(),
+        "peer_files": peers.loaded,
+        "rows": [
+            {
+                **dataclasses.asdict(row),
+                "share_of_limit": None if row.times_limit is None else 1 / row.times_limit,
+                "mismatch": row.mismatch,
+                "short": row.below_floor or row.above_ceiling,
+            }
+            for row in rows
+        ],
+    }
+
+
+def seconds(value: float | None) -> str:
+    """Three digits and the fitting unit."""
+    if value is None:
+        return ""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def _bounded(value: float | None, bound: float | None, sign: str, *, short: bool) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+    text += f" ({sign} {bound:g})" if bound is not None else ""
+    return f"[red]{text}[/red]" if short else text
+
+
+def _difference(row: Row) -> str:
+    if row.difference is None:
+        return ""
+    return f"[red]{row.difference:.1e} WRONG[/red]" if row.mismatch else f"{row.difference:.1e}"

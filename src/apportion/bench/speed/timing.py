@@ -1,0 +1,41 @@
+"""Medians of CPU time over interleaved rounds."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+LONG_ENOUGH = 0.02
+"""Seconds that one timing should take; quicker calls are repeated inside it."""
+SLOW = 3.0
+"""Seconds from which a call is timed only twice."""
+
+
+def medians(runs: Mapping[Key, Callable[[], Any]], rounds: int) -> dict[Key, float]:
+    """CPU seconds of each call. Every round times all of them, so that a busy machine disturbs all alike."""
+    times: dict[Key, list[float]] = {key: [] for key in runs}
+    repeats: dict[Key, int] = {}
+    for key, run in runs.items():
+        seconds = _once(run, 1)  # warm: the caller has compared values with it, or it is as cheap as can be
+        repeats[key] = max(1, int(LONG_ENOUGH / max(seconds, 1e-7)))
+        if seconds > SLOW:
+            times[key].append(seconds)
+    for _ in range(rounds):
+        for key, run in runs.items():
+            if repeats[key] == 1 and len(times[key]) >= 2 and times[key][0] > SLOW:
+                continue
+            times[key].append(_once(run, repeats[key]))
+    return {key: statistics.median(t) for key, t in times.items()}
+
+
+def _once(run: Callable[[], Any], repeats: int) -> float:
+    gc.collect()
+    start = time.process_time()
+    for _ in range(repeats):
+        run()
+    return (time.process_time() - start) / repeats
