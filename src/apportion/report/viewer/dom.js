@@ -4,6 +4,9 @@ const SVG = "http://www.w3.org/2000/svg";
 const ATTRIBUTES = new Set(["id", "class", "title", "role", "type", "value", "tabindex", "dir", "lang", "for", "alt",
   "hidden", "scope", "colspan", "viewBox", "preserveAspectRatio", "d", "x1", "x2", "y1", "y2", "x", "y", "width", "height"]);
 
+/** Half a surrogate pair, as cut-off output has it, shown as �; everything else stays as it is. */
+const whole = (words) => (words.toWellFormed ? words.toWellFormed() : words);
+
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties || {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -11,12 +14,12 @@ function fill(element, properties, children) {
     else if (name === "data") for (const [key, item] of Object.entries(value)) { if (item !== null && item !== undefined) element.dataset[key] = item; }
     else if (name === "css") for (const [key, item] of Object.entries(value)) element.style.setProperty(key, item);
     else if (name === "href") element.setAttribute("href", "#" + String(value));
-    else if (name.startsWith("aria-") || ATTRIBUTES.has(name)) element.setAttribute(name, value === true ? "" : String(value));
+    else if (name.startsWith("aria-") || ATTRIBUTES.has(name)) element.setAttribute(name, value === true ? "" : whole(String(value)));
     else throw new Error("no such property: " + name);
   }
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? child : document.createTextNode(whole(String(child))));
   }
   return element;
 }

@@ -52,7 +52,7 @@ function drawControls() {
     h("button", { class: "icon", type: "button", title: "light or dark (t)", "aria-label": "light or dark", on: { click: flip } }, "◐"),
     h("button", { class: "icon", type: "button", title: "keys (?)", "aria-label": "keys", on: { click: help } }, "?"));
   const mine = D.trajectories.filter((_, t) => has(t)).length;
-  byId("subtitle").textContent = `${credit().label} · one number per ${credit().level} · ${mine.toLocaleString("en")} trajectories · ${plural(credit().units, credit().level)}`;
+  byId("subtitle").textContent = whole(`${credit().label} · one number per ${credit().level} · ${mine.toLocaleString("en")} trajectories · ${plural(credit().units, credit().level)}`);
 }
 
 function picker(label, options, value, change) {
@@ -131,7 +131,7 @@ function mostTelling() {
 }
 
 function start() {
-  byId("title").textContent = D.title;
+  byId("title").textContent = whole(D.title);
   byId("tabs").append(...Object.entries(TABS).map(([tab, name]) => h("button", { id: "tab-" + tab, type: "button", role: "tab", "aria-controls": tab, on: { click: () => go({ tab }) } }, name)));
   try { const kept = localStorage.getItem("apportion-theme"); if (kept === "light" || kept === "dark") now.theme = kept; } catch { /* no storage: follow the system */ }
   setUpList();

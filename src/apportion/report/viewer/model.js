@@ -3,6 +3,8 @@
 const D = JSON.parse(byId("data").textContent);
 if (D.schema !== "apportion.report/1") throw new Error(`this page shows apportion.report/1, the data are ${D.schema}`);
 
+D.texts = D.texts.map(whole);
+
 const text = (i) => (i === null || i === undefined ? "" : D.texts[i]);
 
 /** What is shown now. part is -1 for the whole credit, else the position of a part. */
