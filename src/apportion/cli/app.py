@@ -23,11 +23,11 @@ FREE = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _name, _command, _settings in (
     ("methods", methods.methods, None),
     ("describe", methods.describe, None),
-    ("assign", assign.assign, FREE),
+    ("assign", assign.assign, dict(FREE)),
     ("check", check.check, None),
     ("view", view.view, None),
     ("convert", convert.convert, None),
-    ("train", train.train, None),
+    ("train", train.train, dict(FREE)),
     ("demo", demo.demo, None),
 ):
     app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))

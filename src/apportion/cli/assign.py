@@ -40,6 +40,8 @@ def assign(
     from apportion.credit.files import check_credit_path, write_credit
     from apportion.units import CUTS
 
+    if not path.exists() and any(Path(argument).exists() for argument in context.args):
+        raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
     params = method_params(context.args)
     check_expression(method, params)
     if out is not None:
