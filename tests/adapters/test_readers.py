@@ -99,6 +99,15 @@ def test_our_own_files_come_through_unchanged(tmp_path):
     assert not report.notes
 
 
+def test_our_records_in_one_list(tmp_path):
+    want = random_trajectories(5)
+    write_jsonl(tmp_path / "own.jsonl", want)
+    records = [json.loads(line) for line in (tmp_path / "own.jsonl").read_bytes().splitlines()[1:]]
+    got, report = read(listed(tmp_path / "own.json", [*records, {"steps": 5}], indent=1), skip_bad=True)
+    assert_same_trajectories(got, want)
+    assert (report.formats, report.records, report.skipped.count) == (("apportion",), len(want) + 1, 1)
+
+
 def test_our_parquet_files_too(tmp_path):
     pytest.importorskip("pyarrow")
     from apportion.data.parquet import write_parquet
@@ -279,6 +288,17 @@ def test_what_no_rule_takes_is_kept(tmp_path):
     trajectory, _ = one(tmp_path, record)
     assert trajectory.meta == {"model": "m", "usage": {"tokens": [1, None, 2.5]}, "truncated": True}
     assert trajectory.steps[-1].truncated
+
+
+def test_what_our_files_cannot_hold_is_refused_with_a_sentence(tmp_path):
+    path = tmp_path / "deep.jsonl"
+    for inside, sentence in (
+        ("[" * 250 + "]" * 250, "line 1: notes is nested more than 200 levels deep; flatten it"),
+        ("9" * 400, "line 1: notes holds an integer of 1329 bits; give it as a string"),
+    ):
+        path.write_text(json.dumps(chat(reward=1))[:-1] + f', "notes": {inside}}}')
+        with pytest.raises(FormatError, match=sentence):
+            read(path)
 
 
 def test_numbers_that_are_not_finite_are_null_beside_the_reward(tmp_path):

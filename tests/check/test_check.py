@@ -334,9 +334,9 @@ def test_a_clean_file_gives_nothing(tmp_path):
 
 
 def test_broken_lines_of_a_file_are_findings_with_their_sentences(tmp_path):
-    (tmp_path / "inf").mkdir()  # the name of a folder is no evidence
+    (tmp_path / "no nan here").mkdir()  # the name of a folder is no evidence
     path = spoiled(
-        tmp_path / "inf" / "nan.jsonl",
+        tmp_path / "no nan here" / "nan.jsonl",
         '{"steps": [{"action": "a", "reward": NaN}]}',
         '{"steps": [{"action": "a"}], "outcome": 1e999}',
         '{"steps": []}',

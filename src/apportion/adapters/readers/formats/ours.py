@@ -1,12 +1,15 @@
-"""Our own files, JSONL and Parquet: read exactly, by the data room."""
+"""Our own files, JSONL and Parquet: read exactly, by the data room; and one JSON list of our records."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from apportion.adapters.readers.records import of_records
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, register
+from apportion.data import Trajectory
+from apportion.data.compress import open_read
 from apportion.data.read import stream
-from apportion.errors import FormatError
+from apportion.data.record import from_record
 
 
 def sniff(head: Head) -> tuple[float, str]:
@@ -16,20 +19,16 @@ def sniff(head: Head) -> tuple[float, str]:
     for record in head.records:
         if isinstance(record, dict) and str(record.get("schema", "")).startswith("apportion.rollouts/"):
             return 1.0, f"a schema line {record['schema']!r}"
-    if head.records and _ours(head.records[0]):
-        return 0.8, "records with steps and without a schema line"
+        if _ours(record):
+            return 0.8, "records with steps and without a schema line"
     return 0.0, ""
-
-
-def _ours(record: Any) -> bool:
-    steps = record.get("steps") if isinstance(record, dict) else None
-    if not isinstance(steps, list) or not steps or not isinstance(steps[0], dict):
-        return False
-    return "ids" in steps[0] or "action" in steps[0]
 
 
 def read(path: Path, context: Context) -> Trajectories:
     """Trajectories as they were written; broken lines are counted by the data room."""
+    if _is_list(path):
+        yield from _listed(path, context)
+        return
     if not context.skip_bad:
         yield from stream(path)
         return
@@ -40,6 +39,22 @@ def read(path: Path, context: Context) -> Trajectories:
         context.report.records += context.report.skipped.count - before
 
 
-register(Format("apportion", "rollouts of apportion: JSONL or Parquet", sniff, read, regroups=False))
+def _ours(record: Any) -> bool:
+    steps = record.get("steps") if isinstance(record, dict) else None
+    if not isinstance(steps, list) or not steps or not isinstance(steps[0], dict):
+        return False
+    return "ids" in steps[0] or "action" in steps[0]
 
-__all__ = ["FormatError", "read", "sniff"]
+
+def _is_list(path: Path) -> bool:
+    with open_read(path) as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
+def _record(value: Any, at: str, context: Context) -> Trajectory:
+    return from_record(value, at)
+
+
+_listed = of_records(_record)
+
+register(Format("apportion", "rollouts of apportion: JSONL or Parquet", sniff, read, regroups=False))
