@@ -135,6 +135,8 @@ def _node(tree: ast.expr, text: str) -> Node:
             for keyword in keywords:
                 if keyword.arg is None:
                     raise _cannot(keyword.value, text, f"parameters have names, like '{inner.name}(name=value)'")
+                if keyword.arg in params:
+                    raise _cannot(tree, text, f"{keyword.arg} is given twice; keep one")
                 params[keyword.arg] = _value(keyword.value, text)
             return Leaf(inner.name, params)
     raise _cannot(tree, text, "use names, numbers, + - * | and (name=value)")

@@ -1,0 +1,236 @@
+"""The front door: names, sums, transforms, records that make the same credit again, and every refusal."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from apportion.assign import assign, default_units, expression_of, remake, required_cut
+from apportion.errors import ConfigError, DataError, UnknownName
+from apportion.methods import get
+from apportion.units import by_episode, by_segment, by_step, by_token
+from tests.make import random_batch, random_units, units_of
+
+
+def units():
+    return random_units(3, forks=False)
+
+
+def test_a_name_with_parameters():
+    credit = assign("gigpo", units(), gamma=0.9)
+    assert credit.method == "gigpo"
+    assert credit.params == {"gamma": 0.9, "step_weight": 1.0, "scale": "none", "ddof": 1}
+    same = assign("gigpo(gamma=0.9)", units())
+    assert same.advantage_S.tolist() == credit.advantage_S.tolist()
+    assert same.record() == credit.record()
+    # outside beats inside
+    assert assign("gigpo(gamma=0.5)", units(), gamma=0.9).advantage_S.tolist() == credit.advantage_S.tolist()
+
+
+def test_a_sum_is_the_sum():
+    u = units()
+    a, b = assign("grpo", u), assign("anchor", u, gamma=0.9)
+    credit = assign("grpo - 0.5*anchor(gamma=0.9)", u)
+    np.testing.assert_allclose(credit.advantage_S, a.advantage_S - 0.5 * b.advantage_S)
+    np.testing.assert_allclose(credit.parts["anchor"], -0.5 * b.advantage_S)
+    assert list(credit.parts) == ["grpo", "anchor"]
+    assert credit.method == "grpo - 0.5*anchor"
+    assert credit.params["anchor"]["gamma"] == 0.9
+
+
+def test_parts_inside_parts_keep_their_names():
+    credit = assign("gigpo + 2*gigpo(gamma=0.5) + (gigpo | clip(limit=1))", units())
+    assert list(credit.parts) == [
+        "gigpo.episode",
+        "gigpo.step",
+        "gigpo.episode#2",
+        "gigpo.step#2",
+        "gigpo+clip.episode",
+        "gigpo+clip.step",
+        "gigpo+clip.clip",
+    ]
+    assert list(credit.params) == ["gigpo", "gigpo#2", "gigpo#3", "clip"]
+
+
+def test_a_bar_takes_the_whole_sum():
+    u = units()
+    whole = assign("grpo + anchor | clip(limit=0.5)", u)
+    inner = assign("grpo + (anchor | clip(limit=0.5))", u)
+    total = assign("grpo + anchor", u).advantage_S
+    np.testing.assert_allclose(whole.advantage_S, np.clip(total, -0.5, 0.5))
+    np.testing.assert_allclose(
+        inner.advantage_S, assign("grpo", u).advantage_S + np.clip(assign("anchor", u).advantage_S, -0.5, 0.5)
+    )
+
+
+def test_a_unit_is_known_and_trained_where_all_summands_say_so(monkeypatch):
+    from apportion.credit import Credit
+
+    u = units_of([0, 0, 0, 0], [1] * 4, [("A", 1)] * 4)
+    masks = {"grpo": ([1, 1, 0, 0], [1, 0, 1, 0]), "anchor": ([1, 1, 1, 0], [1, 1, 1, 1])}
+
+    def masked(name):
+        known, train = (np.array(m, dtype=bool) for m in masks[name])
+        return lambda units, **_: Credit(np.ones(4), units, known_S=known, train_S=train)
+
+    import dataclasses
+
+    for name in masks:
+        monkeypatch.setitem(get.__globals__["_SPECS"], name, dataclasses.replace(get(name), call=masked(name)))
+    credit = assign("grpo + anchor", u)
+    assert credit.known_S.tolist() == [True, True, False, False]
+    assert credit.train_S.tolist() == [True, False, True, False]
+    assert credit.advantage_S.tolist() == [2, 2, 0, 0]
+
+
+def test_notes_of_summands_meet():
+    u = units_of([0, 0, 1], [1, 1, 1], [("A", 1), ("A", 0), ("A", 1)])
+    notes = assign("grpo + 0.5*anchor", u).notes
+    assert notes["groups_of_one"] == 1  # grpo's
+    assert notes["units_without_company"] == 1  # anchor's
+
+
+EXPRESSIONS = [
+    "gigpo",
+    "gigpo(gamma=0.9, scale='std')",
+    "grpo(scale='batch', epsilon=1e-6)",
+    "grpo + 0.5*anchor(gamma=0.9)",
+    "-grpo + -0.25*anchor + 3*rloo",
+    "grpo + anchor | whiten(over='unit', shift=False)",
+    "0.1*(grpo | clip(limit=0.5)) + (anchor | scale(by='rms')) | whiten",
+    "gigpo(gamma=0.3) - gigpo(gamma=0.7) + 2*gigpo(gamma=0.5)",
+    "gae(lam=0.5) | whiten | clip(limit=1) | clip(limit=0.5) | scale(by=-2)",
+    "grpo | clip(limit=1e999)",
+    " + ".join(f"{k}*gigpo(gamma={k / 20})" for k in range(1, 14)),
+]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_a_record_makes_the_same_credit_again(text):
+    credit = assign(text, units())
+    record = credit.record()
+    for stored in (record, json.loads(json.dumps(record)), json.loads(json.dumps(record, sort_keys=True))):
+        again = remake(stored, units())
+        assert again.advantage_S.tolist() == credit.advantage_S.tolist()
+        assert again.train_S.tolist() == credit.train_S.tolist()
+        assert {k: v.tolist() for k, v in again.parts.items()} == {k: v.tolist() for k, v in credit.parts.items()}
+        assert expression_of(again.record()) == expression_of(record)
+
+
+def test_a_transform_called_by_hand_records_what_it_stands_on():
+    credit = get("grpo").call(units(), scale="none")
+    for name, params in (("clip", {"limit": 0.5}), ("whiten", {}), ("clip", {"limit": 2})):
+        credit = get(name).call(credit, **params)
+    spelled = assign("grpo(scale='none') | clip(limit=0.5) | whiten | clip(limit=2)", units())
+    assert credit.record() == spelled.record()
+    assert remake(credit.record(), units()).advantage_S.tolist() == credit.advantage_S.tolist()
+
+
+def test_numbers_of_numpy_are_recorded_as_numbers():
+    credit = assign("gigpo", units(), gamma=np.float32(0.5), ddof=np.int64(0), step_weight=np.float64(0.3))
+    record = credit.record()
+    assert json.loads(json.dumps(record)) == record
+    assert remake(record, units()).advantage_S.tolist() == credit.advantage_S.tolist()
+
+
+def test_infinity_has_a_literal():
+    credit = assign("grpo | clip(limit=1e999)", units())
+    assert credit.params["clip"]["limit"] == math.inf
+    assert expression_of(credit.record()).endswith("clip(limit=1e999)")
+
+
+def test_a_record_names_cut_version_and_rollouts():
+    from apportion import __version__
+
+    batch = random_batch(3, forks=False)
+    record = assign("gae", by_segment(batch, "fixed", count=2)).record()
+    assert record["cut"] == {"level": "segment", "by": "fixed", "count": 2}
+    assert record["version"] == __version__
+    assert record["rollouts"] == batch.fingerprint()
+    with pytest.raises(DataError, match="these are not the rollouts of the record"):
+        remake(record, by_segment(random_batch(4, forks=False), "fixed", count=2))
+    with pytest.raises(
+        DataError, match=r"the record credits \{'level': 'segment', .*, the units are \{'level': 'token'\}"
+    ):
+        remake(record, by_token(batch))
+    with pytest.raises(DataError, match="cut the batch the same way"):
+        remake(record, by_segment(batch, "fixed", count=3))
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "error", "sentence"),
+    [
+        ("gipgo", {}, UnknownName, r"no credit method named 'gipgo'; did you mean 'gigpo'"),
+        ("zzz", {}, UnknownName, r"no credit method named 'zzz'; see `apportion methods`"),
+        ("nobody/zzz", {}, UnknownName, r"no credit method named 'nobody/zzz'"),
+        ("grpo + zzz", {}, UnknownName, r"no credit method named 'zzz'"),
+        (
+            "gigpo",
+            {"gama": 0.9},
+            ConfigError,
+            r"gigpo: unknown parameter 'gama'; it takes gamma, .*; did you mean 'gamma'",
+        ),
+        ("rloo", {"x": 1}, ConfigError, r"rloo: unknown parameter 'x'; it takes no parameters"),
+        ("grpo | clip", {}, ConfigError, r"clip needs the parameter 'limit'"),
+        ("whiten", {}, ConfigError, r"whiten is a transform and needs credit to work on; write 'grpo \| whiten'"),
+        ("grpo + whiten", {}, ConfigError, r"whiten is a transform and needs credit"),
+        (
+            "grpo | anchor",
+            {},
+            ConfigError,
+            r"anchor is a method, not a transform; add it with \+, a bar takes transforms",
+        ),
+        (
+            "grpo + anchor",
+            {"gamma": 1},
+            ConfigError,
+            r"'grpo \+ anchor' has several names, so gamma could belong to any",
+        ),
+        ("gae | whiten", {"lam": 1}, ConfigError, r"write it inside"),
+        ("grpo +", {}, ConfigError, r"cannot read 'grpo \+'"),
+    ],
+)
+def test_a_wrong_expression_is_refused_before_any_work(text, params, error, sentence, monkeypatch):
+    ran = []
+    monkeypatch.setattr(sys.modules["apportion.assign.assign"], "_run", lambda *a: ran.append(a))
+    with pytest.raises(error, match=sentence):
+        assign(text, units(), **params)
+    assert ran == []
+
+
+def test_units_of_the_wrong_kind_are_refused():
+    u = units()
+    with pytest.raises(DataError, match=r"assign credits units, got Batch; cut the batch first, e.g. by_step\(batch\)"):
+        assign("grpo", u.batch)
+    with pytest.raises(
+        DataError, match="gigpo credits steps, the units are episodes; cut the batch with by_step or by_t"
+    ):
+        assign("gigpo", by_episode(u.batch))
+    with pytest.raises(DataError, match="grpo reads reward_S, which the units"):
+        assign("grpo", units_of([0], [1], [("A", None)]))
+    with pytest.raises(DataError, match=r"grpo is a method and takes apportion.Units, got list"):
+        get("grpo").call([1])
+
+
+def test_the_cut_a_method_is_made_for():
+    batch = random_batch(1, forks=False)
+    assert required_cut("gigpo | whiten") == "step"
+    assert required_cut("gae") == "token"
+    assert default_units("gae", batch).level == "token"
+    assert default_units("anchor", batch, state=str.lower).options == {"state": "lower"}
+
+
+def test_the_same_errors_are_standard_errors():
+    with pytest.raises(ValueError, match="unknown parameter"):
+        assign("gigpo", units(), gama=1)
+    with pytest.raises(KeyError) as problem:
+        assign("gipgo", units())
+    assert str(problem.value).startswith("no credit method named")
+
+
+def test_credit_of_steps_is_the_same_through_every_door():
+    u = units()
+    assert assign("grpo", u).advantage_S.tolist() == get("grpo").call(u).advantage_S.tolist()
+    assert by_step(u.batch).reward_S.tolist() == u.reward_S.tolist()
