@@ -23,6 +23,8 @@ json_values = st.recursive(
     max_leaves=6,
 )
 free = st.dictionaries(texts, json_values, max_size=2)
+identifiers = st.sampled_from(["correct", "format", "länge", "_", "prm_logp"])
+named = st.dictionaries(identifiers, numbers, max_size=2)
 token_ids = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 9), max_size=4)
 
 
@@ -37,6 +39,7 @@ def steps(draw: st.DrawFn, *, at: int, last: bool, ids: bool) -> Step:
         for name in ("logp", "ref_logp", "entropy", "token_values"):
             exactly = st.lists(numbers, min_size=len(sampled), max_size=len(sampled))
             fields[name] = draw(st.none() | exactly)
+        fields["columns"] = draw(st.dictionaries(identifiers, exactly, max_size=2))
         fields["observation"] = draw(maybe_text) if fields["prompt_ids"] is not None else None
     else:
         fields["action"] = draw(texts)
@@ -49,6 +52,7 @@ def steps(draw: st.DrawFn, *, at: int, last: bool, ids: bool) -> Step:
         failed=draw(st.booleans()),
         value=draw(maybe_number),
         reward=draw(maybe_number),
+        rewards=draw(named),
         state=draw(maybe_text),
         turn=draw(st.none() | st.integers(0, 5)),
         agent=draw(maybe_text),
@@ -68,6 +72,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         group=draw(maybe_text),
         id=draw(maybe_text),
         outcome=draw(maybe_number),
+        outcomes=draw(named),
         final_observation=draw(maybe_text),
         final_value=draw(maybe_number),
         reference=draw(maybe_text),
@@ -81,7 +86,7 @@ def row_sets(draw: st.DrawFn) -> list[Row]:
     small = st.lists(st.integers(0, 2), max_size=4)
     out: list[Row] = []
     for name in draw(st.lists(texts, min_size=1, max_size=3, unique=True)):
-        whole = {"group": draw(maybe_text), "outcome": draw(maybe_number), "meta": draw(free)}
+        whole = {"group": draw(maybe_text), "outcome": draw(maybe_number), "meta": draw(free), "outcomes": draw(named)}
         calls: list[Row] = []
         for index in range(draw(st.integers(1, 5))):
             parent = draw(st.none() | st.integers(-1, index - 1))
@@ -91,7 +96,9 @@ def row_sets(draw: st.DrawFn) -> list[Row]:
             sampled = draw(small)
             logp = draw(st.none() | st.lists(numbers, min_size=len(sampled), max_size=len(sampled)))
             prompt = [int(i) for i in history[:kept]] + draw(small)
-            fields = {"logp": logp, "reward": draw(maybe_number), "parent": parent, "extra": draw(free)}
+            columns = draw(st.none() | st.lists(numbers, min_size=len(sampled), max_size=len(sampled)))
+            fields: dict = {"columns": {} if columns is None else {"prm_logp": columns}, "rewards": draw(named)}
+            fields |= {"logp": logp, "reward": draw(maybe_number), "parent": parent, "extra": draw(free)}
             calls.append(Row(name, index, prompt, sampled, **fields, **whole))
         out += calls
     return out

@@ -12,6 +12,7 @@ def slow_layout(rollouts):
     out = {f.name: [] for f in fields(Batch)}
     columns = {"logp_T": "logp", "ref_logp_T": "ref_logp", "entropy_T": "entropy", "token_value_T": "token_values"}
     groups, s, t = [], 0, 0
+    parts, outcomes, extra = {}, {}, []
     for n, trajectory in enumerate(rollouts):
         own = trajectory.group if trajectory.group is not None else ("alone", n)
         if own not in groups:
@@ -32,6 +33,7 @@ def slow_layout(rollouts):
                     for column, field in columns.items():
                         values = getattr(step, field)
                         out[column].append(0.0 if not is_sampled else None if values is None else values[i])
+                    extra.append(step.columns["prm"][i] if is_sampled and step.columns else 0.0)
                     t += 1
             tokens += len(sampled)
             out["traj_of_S"].append(n)
@@ -47,9 +49,13 @@ def slow_layout(rollouts):
             out["agent_S"].append(step.agent if step.agent is not None else "")
             parent = k - 1 if step.parent is None else step.parent
             out["parent_S"].append(-1 if parent == -1 else first + parent)
+            for name in ("format", "work"):
+                parts.setdefault(name, []).append(step.rewards.get(name, np.nan))
             for flag in ("terminated", "truncated", "failed", "fresh"):
                 out[flag + "_S"].append(getattr(step, flag))
             s += 1
+        for name in ("correct", "länge"):
+            outcomes.setdefault(name, []).append(trajectory.outcomes.get(name, np.nan))
         last = trajectory.steps[-1]
         rewards = [step.reward for step in trajectory.steps if step.reward is not None]
         known = trajectory.outcome is not None or last.reward is not None
@@ -65,6 +71,10 @@ def slow_layout(rollouts):
     for name in (*columns, "value_S"):
         if None in out[name]:
             out[name] = None
+    told = any(step.rewards for trajectory in rollouts for step in trajectory.steps)
+    out["reward_parts"] = parts if told else {}
+    out["outcome_parts"] = outcomes if any(trajectory.outcomes for trajectory in rollouts) else {}
+    out["columns_T"] = {"prm": extra} if any(s.columns for t in rollouts for s in t.steps) else {}
     return out, groups
 
 
@@ -77,6 +87,7 @@ MODES = [
     {"unscored": False},
     {"groups": 1},
     {"steps": 1, "largest": 2},
+    {"parts": True, "columns": ("prm",)},
 ]
 
 
@@ -97,6 +108,10 @@ def test_equals_the_slow_reference(seed, mode):
             continue
         if expected[f.name] is None:
             assert got is None, f.name
+        elif isinstance(got, dict):
+            assert got.keys() == expected[f.name].keys()
+            for name, array in got.items():
+                np.testing.assert_array_equal(array, expected[f.name][name], err_msg=name)
         else:
             np.testing.assert_array_equal(got, expected[f.name], err_msg=f.name)
     assert len(batch.group_names) == len(groups)
@@ -118,6 +133,29 @@ def test_dtypes_and_lengths(mode):
         kind = {"IntArray": "i", "BoolArray": "b", "FloatArray": "f", "FloatArray | None": "f", "Array": "O"}[f.type]
         assert array.dtype.kind == kind, f.name
         assert array.dtype.itemsize in (1, 8), f.name
+
+
+def test_a_column_that_some_token_lacks_is_left_out():
+    steps = [Step(ids=[1, 2], columns={"a": [1, 2], "b": [3, 4]}), Step(ids=[], columns={}), Step(ids=[3])]
+    whole, part = (Batch.from_trajectories([Trajectory(s)]) for s in (steps[:2], steps))
+    assert {name: column.tolist() for name, column in whole.columns_T.items()} == {"a": [1, 2], "b": [3, 4]}
+    assert part.columns_T == {}
+
+
+def test_named_arrays_are_read_only():
+    batch = random_batch(1, parts=True, columns=("prm",))
+    for named in (batch.columns_T, batch.reward_parts, batch.outcome_parts):
+        assert named
+        for array in named.values():
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1.0
+
+
+def test_parts_are_never_added_up():
+    t = Trajectory([Step(ids=[1], rewards={"a": 1.0})], outcomes={"b": 2.0})
+    assert (t.scored, t.total) == (False, None)
+    t = Trajectory([Step(ids=[1], rewards={"a": 1.0}, reward=0.5)], outcomes={"b": 2.0})
+    assert t.total == 0.5
 
 
 def test_every_array_is_read_only():
@@ -239,9 +277,9 @@ class TestFingerprint:
         per_token = {name: [0.0, -1.0] for name in ("logp", "ref_logp", "entropy", "token_values")}
         tokens = {"ids": [5, 6], "prompt_ids": [4], **per_token} if ids else {"action": "a b", "observation": "o"}
 
-        def digest(outcome=1.0, final_value=0.5, group="g", **change):
+        def digest(outcome=1.0, final_value=0.5, group="g", outcomes=None, **change):
             step = Step(**{**base, **tokens, **change})
-            whole = {"outcome": outcome, "final_value": final_value, "group": group}
+            whole = {"outcome": outcome, "final_value": final_value, "group": group, "outcomes": outcomes or {}}
             return Batch.from_trajectories([Trajectory([step], **whole)]).fingerprint()
 
         changes = [
@@ -256,6 +294,8 @@ class TestFingerprint:
             {"agent": "y"},
             {"value": 0.5},
             {"value": None},
+            *({"outcomes": parts} for parts in ({"a": 1.0}, {"b": 1.0}, {"a": 2.0})),
+            *({"rewards": parts} for parts in ({"a": 1.0}, {"b": 1.0}, {"a": 2.0})),
             *({flag: True} for flag in ("terminated", "truncated", "failed", "fresh")),
         ]
         if ids:
@@ -265,6 +305,7 @@ class TestFingerprint:
                 {"ref_logp": [0.0, -2.0]},
                 {"entropy": [0.0, 2.0]},
                 {"token_values": [0.0, 2.0]},
+                *({"columns": columns} for columns in ({"a": [0, 1]}, {"b": [0, 1]}, {"a": [0, 2]})),
             ]
         else:
             changes += [{"action": "a c"}, {"action": "a"}, {"observation": "p"}, {"observation": "a", "action": "o b"}]

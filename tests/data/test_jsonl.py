@@ -87,7 +87,7 @@ class TestTheFormat:
         # a new field of Step or Trajectory is written and read without a line of code
         assert "ids" in STEP_FIELDS
         assert "steps" in TRAJECTORY_FIELDS
-        assert len(STEP_FIELDS) + len(TRAJECTORY_FIELDS) == 28
+        assert len(STEP_FIELDS) + len(TRAJECTORY_FIELDS) == 31
 
 
 BROKEN = [

@@ -64,6 +64,7 @@ class TestOtherToolsReadIt:
             "id",
             "group",
             "outcome",
+            "outcomes_json",
             "final_observation",
             "final_value",
             "reference",

@@ -123,10 +123,18 @@ def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
     total = np.zeros(len(units))
     known = np.ones(len(units), dtype=bool)
     train = np.ones(len(units), dtype=bool)
+    train_T = None
     parts: dict[str, FloatArray] = {}
     notes: dict[str, int | float | str] = {}
     cost = Cost()
     for weight, label, credit in terms:
+        if credit.units is not units:
+            raise DataError(
+                f"{label} credits {credit.units.level}s and its neighbours {units.level}s; add first, transform after: "
+                "'(a + b) | t'"
+            )
+        if credit.train_T is not None:
+            train_T = credit.train_T if train_T is None else train_T & credit.train_T
         total = total + weight * credit.advantage_S
         known, train = known & credit.known_S, train & credit.train_S
         for name, part in (credit.parts or {"": credit.advantage_S}).items():
@@ -135,7 +143,7 @@ def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
         for name, note in credit.notes.items():
             notes[name if notes.get(name, note) == note else f"{label}.{name}"] = note
         cost = cost + credit.cost
-    return Credit(total, units, known_S=known, train_S=train, parts=parts, notes=notes, cost=cost)
+    return Credit(total, units, known_S=known, train_S=train, train_T=train_T, parts=parts, notes=notes, cost=cost)
 
 
 def _params(node: Node) -> dict[str, Any]:

@@ -5,7 +5,8 @@
 
 JSONL has one line per trajectory, Parquet one row with the same fields (numbers as lists of doubles, the trajectory
 as JSON text). ``tokens`` are runs (unit, length) over the trajectory's tokens, unit -1 where nothing was sampled;
-``step`` is the first step of each unit. ``known`` and ``train`` are left out where all units are. Both files give the
+``step`` is the first step of each unit. ``known`` and ``train`` are left out where all units are, ``train_tokens`` (one
+flag per token) where the credit has no mask of tokens. Both files give the
 same `Credit` back, bit by bit; sequences inside params and options come back as tuples.
 """
 
@@ -47,6 +48,7 @@ HEADER_FIELDS = {
     "parts": list,
     "notes": dict,
     "cost": dict,
+    "cut": dict,
     "trajectories": int,
 }
 
@@ -124,6 +126,7 @@ def _header(credit: Credit, plan: UnitsPlan) -> dict[str, Any]:
         "parts": list(credit.parts),
         "notes": _keepable(dict(credit.notes), "credit.notes"),
         "cost": dataclasses.asdict(credit.cost),
+        "cut": _keepable(dict(credit.cut), "credit.cut"),
         "trajectories": len(credit.units.batch),
     }
     check_json(header, "credit")
@@ -133,6 +136,7 @@ def _header(credit: Credit, plan: UnitsPlan) -> dict[str, Any]:
 def _rows(credit: Credit, plan: UnitsPlan) -> Iterator[dict[str, Any]]:
     units = credit.units
     end_N = np.cumsum(np.bincount(units.traj_of_S, minlength=len(units.batch))).tolist()
+    token_end_N = np.cumsum(np.bincount(units.batch.traj_of_T, minlength=len(units.batch))).tolist()
     known, train = np.asarray(credit.known_S), np.asarray(credit.train_S)
     for name, part in credit.parts.items():
         if not np.isfinite(part).all():
@@ -148,6 +152,8 @@ def _rows(credit: Credit, plan: UnitsPlan) -> Iterator[dict[str, Any]]:
             row["known"] = known[s].tolist()
         if not train.all():
             row["train"] = train[s].tolist()
+        if credit.train_T is not None:
+            row["train_tokens"] = credit.train_T[token_end_N[n - 1] if n else 0 : token_end_N[n]].tolist()
         if credit.parts:
             row["parts"] = {name: part[s].tolist() for name, part in credit.parts.items()}
         row |= {"tokens": piece.tokens, "step": piece.step}
@@ -217,6 +223,7 @@ def _credit(header: dict[str, Any], rows: Any, path: str | os.PathLike[str], uni
     pieces: list[UnitsPiece] = []
     columns: dict[str, list[FloatArray]] = {"advantage": [], **{f"part {name}": [] for name in names}}
     flags: dict[str, list[Array]] = {"known": [], "train": []}
+    tokens: list[Array] = []
     for at, row in rows:
         if not isinstance(row, dict) or "trajectory" not in row or "advantage" not in row:
             raise FormatError(f"{at}: no trajectory with its advantage; write the file again")
@@ -230,10 +237,18 @@ def _credit(header: dict[str, Any], rows: Any, path: str | os.PathLike[str], uni
             columns[f"part {name}"].append(_floats(parts.get(name), size, f"{at}: part {name!r}"))
         for name in flags:
             flags[name].append(_flags(row.get(name), size, f"{at}: {name}"))
+        if row.get("train_tokens") is not None:
+            length = sum(run[1] for run in piece.tokens)
+            tokens.append(_flags(row["train_tokens"], length, f"{at}: train_tokens", "token"))
     if len(trajectories) != header["trajectories"]:
         raise FormatError(
             f"{path}: {len(trajectories)} of {header['trajectories']} trajectories; the file was cut short, "
             "copy or write it again"
+        )
+    if tokens and len(tokens) != len(trajectories):
+        raise FormatError(
+            f"{path}: {len(tokens)} of {len(trajectories)} trajectories have train_tokens; "
+            "the file was changed, write it again"
         )
     try:
         batch = Batch.from_trajectories(trajectories)
@@ -243,11 +258,13 @@ def _credit(header: dict[str, Any], rows: Any, path: str | os.PathLike[str], uni
             units,
             known_S=_joined(flags["known"]).astype(bool),
             train_S=_joined(flags["train"]).astype(bool),
+            train_T=_joined(tokens).astype(bool) if tokens else None,
             parts={name: _joined(columns[f"part {name}"]) for name in names},
             notes=header["notes"],
             cost=Cost(**header["cost"]),
             method=header["method"],
             params=_tupled(header["params"]),
+            cut=_tupled(header["cut"]),
         )
     except FormatError:
         raise
@@ -279,11 +296,11 @@ def _floats(values: Any, size: int, at: str) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 
-def _flags(values: Any, size: int, at: str) -> Array:
+def _flags(values: Any, size: int, at: str, per: str = "unit") -> Array:
     if values is None:
         return np.ones(size, dtype=bool)
     if not isinstance(values, list) or len(values) != size or not all(isinstance(x, bool) for x in values):
-        raise FormatError(f"{at} must be {size} booleans, one per unit; write the file again")
+        raise FormatError(f"{at} must be {size} booleans, one per {per}; write the file again")
     return np.array(values, dtype=bool)
 
 

@@ -71,6 +71,7 @@ def _schema(pa: ModuleType, parts: Sequence[str]) -> Any:
         ("advantage", floats),
         ("known", flags),
         ("train", flags),
+        ("train_tokens", flags),
         ("step", ints),
         ("tokens_unit", ints),
         ("tokens_length", ints),
@@ -92,6 +93,7 @@ def _flat(row: dict[str, Any], at: str) -> dict[str, Any]:
         "parts": row.get("parts"),
         "known": row.get("known"),
         "train": row.get("train"),
+        "train_tokens": row.get("train_tokens"),
         "step": row["step"],
         "tokens_unit": [unit for unit, _ in row["tokens"]],
         "tokens_length": [length for _, length in row["tokens"]],
@@ -121,7 +123,7 @@ def _nested(record: dict[str, Any], at: str) -> dict[str, Any]:
     unit, length = record["tokens_unit"], record["tokens_length"]
     if not isinstance(unit, list) or not isinstance(length, list) or len(unit) != len(length):
         raise FormatError(f"{at}: tokens_unit and tokens_length must be lists of one length; write the file again")
-    row = {name: record.get(name) for name in ("advantage", "parts", "known", "train", "step")}
+    row = {name: record.get(name) for name in ("advantage", "parts", "known", "train", "train_tokens", "step")}
     row["tokens"] = [list(pair) for pair in zip(unit, length, strict=True)]
     for name in ("trajectory", "columns"):
         text = record.get(f"{name}_json")

@@ -16,10 +16,9 @@ import numpy as np
 from apportion.data import Batch
 from apportion.errors import ApportionError, DataError, FormatError
 from apportion.numerics import Array, IntArray
-from apportion.units import CUTS, Units, cut
+from apportion.units import CUTS, NAMED, Units, cut
 
 MAPS = ("unit_of_T", "traj_of_S", "step_of_S")
-NOT_COLUMNS = ("batch", "level", "options", *MAPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +68,12 @@ def plan_units(units: Units) -> UnitsPlan:
         raise DataError("units.traj_of_S disagrees with the steps that the units start in; cut the batch again")
     absent: list[str] = []
     given: list[str] = []
-    for name in Units.__slots__:
-        mine = getattr(units, name)
-        if name in NOT_COLUMNS or _same(getattr(again, name), mine):
-            continue
-        (absent if mine is None else given).append(name)
+    mine, theirs = _columns_of(units), _columns_of(again)
+    for name in dict.fromkeys([*theirs, *mine]):
+        if not _same(theirs.get(name), mine.get(name)):
+            (absent if name not in mine else given).append(name)
     for name in given:
-        column = getattr(units, name)
+        column = mine[name]
         if column.dtype == object and not all(isinstance(item, str) for item in column):
             raise DataError(f"units.{name} holds more than texts, which a credit file cannot keep; make them texts")
     return UnitsPlan(units.level, dict(units.options), built_in, tuple(absent), tuple(given))
@@ -87,7 +85,7 @@ def split_units(units: Units, plan: UnitsPlan) -> list[UnitsPiece]:
     Raises:
         DataError: a token belongs to a unit of another trajectory.
     """
-    batch = units.batch
+    batch, column_of = units.batch, _columns_of(units)
     n = len(batch)
     unit_end_N = np.cumsum(np.bincount(units.traj_of_S, minlength=n))
     token_end_N = np.cumsum(np.bincount(batch.traj_of_T, minlength=n))
@@ -101,9 +99,7 @@ def split_units(units: Units, plan: UnitsPlan) -> list[UnitsPiece]:
         if len(own) and (own.min() < s0 or own.max() >= s1):
             raise DataError(f"units.unit_of_T: tokens of trajectory {i} belong to units of another; cut it again")
         columns = {
-            name: _plain(getattr(units, name)[i : i + 1])[0]
-            if name.endswith("_N")
-            else _plain(getattr(units, name)[s0:s1])
+            name: _plain(column_of[name][i : i + 1])[0] if _per_traj(name) else _plain(column_of[name][s0:s1])
             for name in plan.given
         }
         first_step = _span(step_end_N, i)[0]
@@ -144,12 +140,34 @@ def join_units(batch: Batch, plan: UnitsPlan, pieces: Sequence[UnitsPiece], at: 
             raise FormatError(f"{at}: the cut {plan.level!r} made again differs from the stored one; write it again")
     else:
         again = cut(batch, plan.level, unit_of_T, step_of_S)
-    changes: dict[str, Any] = dict.fromkeys(plan.absent)
-    for name in plan.given:
+    changes: dict[str, Any] = {name: dict(getattr(again, name)) for name in NAMED}
+    for name in (*plan.absent, *plan.given):
+        field, _, key = name.partition(".")
+        if field not in Units.__slots__ or (field in NAMED) != bool(key):
+            raise FormatError(f"{at}: there is no unit column {name!r}; the file was changed, write it again")
+        if name in plan.absent:
+            if key:
+                changes[field].pop(key, None)
+            else:
+                changes[field] = None
+            continue
         per_traj = [piece.columns.get(name) for piece in pieces]
-        flat = per_traj if name.endswith("_N") else [item for part in per_traj for item in part or ()]
-        changes[name] = _column(name, flat, f"{at}: {name}")
+        flat = per_traj if _per_traj(name) else [item for part in per_traj for item in part or ()]
+        column = _column(name, flat, f"{at}: {name}")
+        if key:
+            changes[field][key] = column
+        else:
+            changes[field] = column
     return replace(again, options=dict(plan.options), **changes)
+
+
+def _columns_of(units: Units) -> dict[str, Array]:
+    """Every array but the maps, by name."""
+    return {name: array for name, _, array in units.arrays() if name not in MAPS}
+
+
+def _per_traj(name: str) -> bool:
+    return name.endswith("_N") or NAMED.get(name.partition(".")[0]) == "N"
 
 
 def _built_in(batch: Batch, level: str, options: Mapping[str, Any]) -> Units | None:
@@ -180,7 +198,7 @@ def _bits(array: Array) -> Array:
 
 
 def _plain(array: Array) -> list[Any]:
-    """JSON values; NaN, which only `final_value_N` may hold, is None."""
+    """JSON values; NaN, which `final_value_N` and named parts may hold, is None."""
     if array.dtype.kind == "f":
         return [None if value != value else value for value in array.tolist()]
     return list(array.tolist())

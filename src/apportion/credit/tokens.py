@@ -84,7 +84,9 @@ class TokenAdvantages:
         return Padded(ids, sampled, advantage, weight, np.ascontiguousarray(real))
 
 
-def write_tokens(units: Units, advantage_S: FloatArray, weight_S: BoolArray, spread: str) -> TokenAdvantages:
+def write_tokens(
+    units: Units, advantage_S: FloatArray, weight_S: BoolArray, train_T: BoolArray | None, spread: str
+) -> TokenAdvantages:
     """Spread one number per unit over the tokens of that unit."""
     own_T = units.unit_of_T >= 0
     unit = units.unit_of_T[own_T]
@@ -101,6 +103,8 @@ def write_tokens(units: Units, advantage_S: FloatArray, weight_S: BoolArray, spr
     else:
         raise ConfigError(f"to_tokens: spread is {spread!r}; give 'copy', 'divide' or 'last'")
     weight_T[own_T] = weight_S[unit]
+    if train_T is not None:
+        weight_T[~train_T] = 0.0
     return TokenAdvantages(_frozen(advantage_T), _frozen(weight_T), units)
 
 

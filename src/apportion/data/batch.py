@@ -9,7 +9,7 @@ then what the policy sampled (``sampled_T``). Letters cancel: ``group_of_N[traj_
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +42,10 @@ class Batch:
         step_of_T: step that each token belongs to.
         logp_T, ref_logp_T, entropy_T, token_value_T: per-token columns, 0 where not sampled; None
             unless every sampled token of the batch has one.
+        columns_T: further per-token columns by name (`Step.columns`), likewise; the names that every sampled token has.
         traj_of_S: trajectory of each step; non-decreasing.
         reward_S: reward that follows each step, 0 where not scored. scored_S: where there was one.
+        reward_parts: named parts of the step rewards, each (S,), NaN where a step has none of that name.
         value_S: value of the state before each step, reward units; None unless every step has one.
         state_S: text that states are compared by (step.state, else the observation); object array.
         turn_S: turn index inside the trajectory. agent_S: who acted, "" when not told; object array.
@@ -51,6 +53,7 @@ class Batch:
         terminated_S, truncated_S, failed_S, fresh_S: flags of `Step`.
         group_of_N: group of each trajectory. group_names: name of each group.
         outcome_N: return of each episode, 0 where not scored. scored_N: where it is known.
+        outcome_parts: named parts of the outcomes, each (N,), NaN where a trajectory has none of that name.
         final_value_N: value after the last action, NaN where not given.
         truncated_N: a limit ended it. failed_N: infrastructure broke in it.
         has_tokens_N: the policy sampled at least one token.
@@ -65,9 +68,11 @@ class Batch:
     ref_logp_T: FloatArray | None
     entropy_T: FloatArray | None
     token_value_T: FloatArray | None
+    columns_T: Mapping[str, FloatArray]
     traj_of_S: IntArray
     reward_S: FloatArray
     scored_S: BoolArray
+    reward_parts: Mapping[str, FloatArray]
     value_S: FloatArray | None
     state_S: Array
     turn_S: IntArray
@@ -81,6 +86,7 @@ class Batch:
     group_names: tuple[str, ...]
     outcome_N: FloatArray
     scored_N: BoolArray
+    outcome_parts: Mapping[str, FloatArray]
     final_value_N: FloatArray
     truncated_N: BoolArray
     failed_N: BoolArray
@@ -136,8 +142,10 @@ class Batch:
             if name == "trajectories" or value is None:
                 continue
             if isinstance(value, np.ndarray) and value.dtype != object:
-                digest.update(f"{name} {value.size}:".encode())
-                digest.update(np.ascontiguousarray(value).tobytes())
+                _digest_array(digest, name, value)
+            elif isinstance(value, Mapping):
+                for key in sorted(value):
+                    _digest_array(digest, f"{name}.{key}", value[key])
             else:
                 _digest_texts(digest, name, value)
         if not self.has_ids:
@@ -156,6 +164,11 @@ class Batch:
             f"Batch({len(self)} trajectories in {len(self.group_names)} groups, {len(self.traj_of_S)} steps, "
             f"{len(self.ids_T)} tokens ({kind}), {int(self.sampled_T.sum())} sampled)"
         )
+
+
+def _digest_array(digest: Any, name: str, array: Array) -> None:
+    digest.update(f"{name} {array.size}:".encode())
+    digest.update(np.ascontiguousarray(array).tobytes())
 
 
 def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
@@ -191,7 +204,14 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
     total = [trajectory.total for trajectory in rollouts]
     turn_S, parent_S = _turns_and_parents(rollouts, first_N)
     has_value = all(step.value is not None for step in steps)
-    columns = {name: _per_token(steps, field, sampled_T) for name, field in PER_TOKEN.items()}
+    columns = {
+        name: _per_token(steps, [getattr(step, field) for step in steps], sampled_T)
+        for name, field in PER_TOKEN.items()
+    }
+    named = {
+        name: _per_token(steps, [step.columns.get(name) for step in steps], sampled_T)
+        for name in _names(step.columns for step in steps)
+    }
 
     def of_steps(name: str) -> BoolArray:
         return np.array([getattr(step, name) for step in steps], dtype=bool)
@@ -202,9 +222,11 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
         ids_T=ids_T,
         sampled_T=sampled_T,
         step_of_T=step_of_T,
+        columns_T={name: column for name, column in named.items() if column is not None},
         traj_of_S=traj_of_S,
         reward_S=np.array([0.0 if step.reward is None else step.reward for step in steps]),
         scored_S=np.array([step.reward is not None for step in steps], dtype=bool),
+        reward_parts=_parts([step.rewards for step in steps]),
         value_S=np.array([step.value for step in steps], dtype=np.float64) if has_value else None,
         state_S=_objects([_state(step) for step in steps]),
         turn_S=turn_S,
@@ -218,6 +240,7 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
         group_names=tuple(group_ids),
         outcome_N=np.array([0.0 if x is None else x for x in total], dtype=np.float64),
         scored_N=np.array([x is not None for x in total], dtype=bool),
+        outcome_parts=_parts([trajectory.outcomes for trajectory in rollouts]),
         final_value_N=np.array(
             [np.nan if t.final_value is None else t.final_value for t in rollouts], dtype=np.float64
         ),
@@ -228,9 +251,10 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
         **columns,
     )
     for name in Batch.__slots__:
-        array = getattr(batch, name)
-        if isinstance(array, np.ndarray):
-            array.flags.writeable = False
+        value = getattr(batch, name)
+        for array in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
     return batch
 
 
@@ -298,8 +322,16 @@ def _turns_and_parents(rollouts: Sequence[Trajectory], first_N: IntArray) -> tup
     return np.array(turns, dtype=np.int64), np.array(parents, dtype=np.int64)
 
 
-def _per_token(steps: Sequence[Step], field: str, sampled_T: BoolArray) -> FloatArray | None:
-    parts = [getattr(step, field) for step in steps]
+def _names(holders: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Every name, in order of first appearance."""
+    return list(dict.fromkeys(name for holder in holders for name in holder))
+
+
+def _parts(holders: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
+    return {name: np.array([holder.get(name, np.nan) for holder in holders]) for name in _names(holders)}
+
+
+def _per_token(steps: Sequence[Step], parts: Sequence[Any], sampled_T: BoolArray) -> FloatArray | None:
     if any(part is None and _action_size(step) for part, step in zip(parts, steps, strict=True)):
         return None
     out = np.zeros(len(sampled_T))

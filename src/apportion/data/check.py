@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
         raise DataError(f"{at}: meta is a {type(trajectory.meta).__name__}; give a dict")
     for name in ("outcome", "final_value"):
         _finite(getattr(trajectory, name), at, name)
+    _named(trajectory.outcomes, at, "outcomes")
     last = len(trajectory.steps) - 1
     for s, step in enumerate(trajectory.steps):
         if not isinstance(step, Step):
@@ -83,26 +85,55 @@ def check_step(step: Step, at: str) -> None:
     if step.ids is None and step.prompt_ids is not None:
         raise DataError(f"{at}: prompt_ids without ids; give the ids that were sampled, or only text")
     for name in PER_TOKEN:
-        values = getattr(step, name)
+        _per_token(getattr(step, name), step, at, name)
+    if not isinstance(step.columns, Mapping):
+        raise DataError(f"{at}: columns is a {type(step.columns).__name__}; give a dict of lists")
+    for name, values in step.columns.items():
+        _name(name, at, "columns")
+        if name in PER_TOKEN:
+            raise DataError(f"{at}: columns holds {name!r}, which is a field of its own; give it there")
         if values is None:
-            continue
-        if step.ids is None:
-            raise DataError(f"{at}: {name} needs token ids; a text-only step has no tokens to hold it")
-        label = {"logp": "log-probabilities", "ref_logp": "reference log-probabilities"}.get(name, name)
-        if len(values) != len(step.ids):
-            raise DataError(
-                f"{at}: {len(values)} {label} for {len(step.ids)} sampled tokens; give one per sampled token"
-            )
-        finite = np.isfinite(values)
-        if not finite.all():
-            broken = int(finite.argmin())
-            raise DataError(
-                f"{at}: {name} is {values[broken]} at sampled token {broken}; give a finite number, or leave {name} out"
-            )
+            raise DataError(f"{at}: columns[{name!r}] is None; leave the name out where there are no numbers")
+        _per_token(values, step, at, f"columns[{name!r}]")
+    _named(step.rewards, at, "rewards")
     _finite(step.reward, at, "reward")
     _finite(step.value, at, "value")
     if step.turn is not None and not (_is_int(step.turn) and step.turn >= 0):
         raise DataError(f"{at}: turn is {step.turn!r}; give an integer from 0 on")
+
+
+def _per_token(values: Any, step: Step, at: str, name: str) -> None:
+    if values is None:
+        return
+    if step.ids is None:
+        raise DataError(f"{at}: {name} needs token ids; a text-only step has no tokens to hold it")
+    label = {"logp": "log-probabilities", "ref_logp": "reference log-probabilities"}.get(name, name)
+    if len(values) != len(step.ids):
+        raise DataError(f"{at}: {len(values)} {label} for {len(step.ids)} sampled tokens; give one per sampled token")
+    finite = np.isfinite(values)
+    if not finite.all():
+        broken = int(finite.argmin())
+        raise DataError(
+            f"{at}: {name} is {values[broken]} at sampled token {broken}; give a finite number, or leave {name} out"
+        )
+
+
+def _named(parts: Any, at: str, field: str) -> None:
+    """Numbers by name."""
+    if not isinstance(parts, Mapping):
+        raise DataError(f"{at}: {field} is a {type(parts).__name__}; give a dict of numbers")
+    for name, value in parts.items():
+        _name(name, at, field)
+        if value is None:
+            raise DataError(f"{at}: {field}[{name!r}] is None; leave the name out where it was not scored")
+        _finite(value, at, f"{field}[{name!r}]")
+
+
+def _name(name: Any, at: str, field: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise DataError(
+            f"{at}: {field} has the name {name!r}; names are identifiers (letters, digits, _), as methods ask for them"
+        )
 
 
 def _strings(holder: Step | Trajectory, names: Sequence[str], at: str) -> None:

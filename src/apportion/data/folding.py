@@ -40,8 +40,8 @@ class Row:
         prompt_ids: the whole prompt as the engine saw it.
         ids: token ids that were sampled.
         observation … parent, extra: of this call, as in `Step`.
-        group, outcome, final_observation, final_value, reference, meta: of the whole rollout, as in `Trajectory`;
-            the same on each of its rows.
+        group, outcome, outcomes, final_observation, final_value, reference, meta: of the whole rollout, as in
+            `Trajectory`; the same on each of its rows.
     """
 
     traj: str
@@ -57,7 +57,9 @@ class Row:
     entropy: FloatArray | Sequence[float] | None = None
     value: float | None = None
     token_values: FloatArray | Sequence[float] | None = None
+    columns: Mapping[str, FloatArray | Sequence[float]] = field(default_factory=dict)
     reward: float | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
     state: str | None = None
     terminated: bool = False
     truncated: bool = False
@@ -67,6 +69,7 @@ class Row:
     actions: tuple[str, ...] | None = None
     parent: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, float] = field(default_factory=dict)
     final_observation: str | None = None
     final_value: float | None = None
     reference: str | None = None
@@ -287,4 +290,6 @@ def _list(ids: IntArray | Sequence[int]) -> list[int]:
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.tobytes() == other.tobytes()
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     return type(one) is type(other) and bool(one == other)

@@ -1,9 +1,10 @@
 """Parquet: one row per trajectory, its steps a list of structs; for volume, and for every tool that reads columns.
 
-    id  group  outcome  final_observation  final_value  reference  meta_json  exact_json
+    id  group  outcome  outcomes_json  final_observation  final_value  reference  meta_json  exact_json
     steps: list<struct<observation, action, prompt_ids: list<int64>, ids, …, logp: list<double>, …, extra_json>>
 
-Null is None, an empty list is an empty list, floats are float64. ``meta_json`` and ``extra_json`` hold the free fields.
+Null is None, an empty list is an empty list, floats are float64. ``meta_json`` and ``extra_json`` hold the free fields,
+``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
 ``exact_json`` is null but for a trajectory with text that UTF-8 cannot hold (half a surrogate pair): it then has
 the whole record, and the text columns show "?" for those characters.
 """
@@ -22,7 +23,7 @@ from apportion.data.atomic import atomic_write
 from apportion.data.check import check_trajectory, where
 from apportion.data.compress import open_read
 from apportion.data.jsonl import check_schema, parse
-from apportion.data.record import SCHEMA, check_json, from_record, looks_like, to_json, to_record
+from apportion.data.record import NAMED, SCHEMA, by_name, check_json, from_record, looks_like, to_json, to_record
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import FormatError, missing_extra
@@ -35,6 +36,7 @@ TRAJECTORY_COLUMNS = {
     "id": "string",
     "group": "string",
     "outcome": "double",
+    "outcomes": "json",
     "final_observation": "string",
     "final_value": "double",
     "reference": "string",
@@ -52,7 +54,9 @@ STEP_COLUMNS = {
     "entropy": "floats",
     "value": "double",
     "token_values": "floats",
+    "columns": "json",
     "reward": "double",
+    "rewards": "json",
     "state": "string",
     "terminated": "bool",
     "truncated": "bool",
@@ -173,6 +177,8 @@ def _cell(holder: Step | Trajectory, name: str, kind: str, at: str) -> Any:
     if kind == "json":
         if not value:
             return None
+        if name in NAMED:
+            return json.dumps(by_name(value), allow_nan=False)
         check_json(dict(value), f"{at}: {name}")
         return json.dumps(dict(value), allow_nan=False)
     if kind == "string" and value is not None:
@@ -208,7 +214,8 @@ def _weight(trajectory: Trajectory) -> int:
     for step in trajectory.steps:
         out += len(step.observation or "") + len(step.action or "") + len(step.state or "")
         out += len(step.prompt_ids) if step.prompt_ids is not None else 0
-        out += len(step.ids) if step.ids is not None else 0
+        size = len(step.ids) if step.ids is not None else 0
+        out += size + 20 * size * len(step.columns)  # a number as text
     return out
 
 
@@ -328,9 +335,11 @@ def _trajectory(fields: dict[str, Any], at: str) -> Trajectory:
     exact = fields.pop("exact", None)
     if exact is not None:
         return from_record(parse(exact.encode("utf-8"), f"{at}, exact_json"), at)
-    _unpack(fields, "meta", at)
+    for name in ("meta", "outcomes"):
+        _unpack(fields, name, at)
     for s, step in enumerate(fields["steps"] or ()):
-        _unpack(step, "extra", f"{at}, step {s}")
+        for name in ("extra", "rewards", "columns"):
+            _unpack(step, name, f"{at}, step {s}")
     return from_record(fields, at)
 
 

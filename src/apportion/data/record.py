@@ -25,6 +25,8 @@ SCHEMA = "apportion.rollouts/1"
 
 STEP_FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 TRAJECTORY_FIELDS = tuple(field.name for field in dataclasses.fields(Trajectory))
+NAMED = ("rewards", "columns", "outcomes")
+"""Fields that hold numbers by name."""
 DEEPEST = 200
 """Levels of nesting that ``extra`` and ``meta`` may have."""
 
@@ -78,6 +80,11 @@ def from_record(record: object, at: str) -> Trajectory:
     except DataError as error:
         raise FormatError(str(error)) from None
     return trajectory
+
+
+def by_name(value: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values of one of the `NAMED` fields."""
+    return {name: item.tolist() if isinstance(item, np.ndarray) else item for name, item in value.items()}
 
 
 def looks_like(record: Mapping[str, Any]) -> str:
@@ -139,6 +146,10 @@ def _present(holder: Step | Trajectory, names: Sequence[str], at: str) -> dict[s
             continue
         if isinstance(value, np.ndarray):
             value = value.tolist()
+        elif name in NAMED:
+            if not value:
+                continue
+            value = by_name(value)
         elif name in ("extra", "meta"):
             if not value:
                 continue

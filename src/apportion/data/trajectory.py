@@ -29,6 +29,18 @@ def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
     return out
 
 
+def _columns(value: Any) -> Any:
+    """Arrays by name; anything but a mapping unchanged, for the check to name."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _floats(f"columns[{name!r}]", column) for name, column in value.items()}
+
+
+def _parts(value: Any) -> Any:
+    """Numbers by name; anything but a mapping unchanged, for the check to name."""
+    return {name: _number(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+
+
 def _floats(name: str, value: Sequence[float] | FloatArray | None) -> FloatArray | None:
     if value is None:
         return None
@@ -83,7 +95,10 @@ class Step:
         entropy: entropy of the distribution each token was drawn from, nats.
         value: value of the state before the action, reward units.
         token_values: value before each sampled token, reward units.
+        columns: further numbers by name, one per sampled token (a process reward, Σ π² over the vocabulary, …). Names
+            are identifiers; those ending in reward or value hold reward units.
         reward: reward that follows this action. None = not scored, which is not 0.
+        rewards: named parts of it, reward units; they inform methods that weigh parts, and are never added to it.
         state: what to compare states by; None = the observation.
         terminated: the task ended here. truncated: a limit ended it here. failed: infrastructure broke here
             (sandbox, tool server), so what follows says nothing about the policy.
@@ -104,7 +119,9 @@ class Step:
     entropy: FloatArray | Sequence[float] | None = None
     value: float | None = None
     token_values: FloatArray | Sequence[float] | None = None
+    columns: Mapping[str, FloatArray | Sequence[float]] = field(default_factory=dict)
     reward: float | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
     state: str | None = None
     terminated: bool = False
     truncated: bool = False
@@ -120,6 +137,8 @@ class Step:
             object.__setattr__(self, name, _ids(name, getattr(self, name)))
         for name in ("logp", "ref_logp", "entropy", "token_values"):
             object.__setattr__(self, name, _floats(name, getattr(self, name)))
+        object.__setattr__(self, "columns", _columns(self.columns))
+        object.__setattr__(self, "rewards", _parts(self.rewards))
         for name in ("value", "reward"):
             if type(getattr(self, name)) not in _MEASURED:
                 object.__setattr__(self, name, _number(getattr(self, name)))
@@ -140,6 +159,7 @@ class Trajectory:
             None = a group of its own. Never guessed from prompt tokens.
         id: name of the rollout; None = its position in the batch.
         outcome: return of the whole episode. None = not given: then the step rewards add up to it.
+        outcomes: named parts of it (correct, format, length, …), reward units; never added to it.
         final_observation: text after the last action, where it was logged.
         final_value: value of the state after the last action; a truncated trajectory bootstraps with it.
         reference: artefact for training time only (gold answer, hidden tests); never part of a prompt.
@@ -150,6 +170,7 @@ class Trajectory:
     group: str | None = None
     id: str | None = None
     outcome: float | None = None
+    outcomes: Mapping[str, float] = field(default_factory=dict)
     final_observation: str | None = None
     final_value: float | None = None
     reference: str | None = None
@@ -157,6 +178,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
+        object.__setattr__(self, "outcomes", _parts(self.outcomes))
         for name in ("outcome", "final_value"):
             object.__setattr__(self, name, _number(getattr(self, name)))
 

@@ -16,7 +16,10 @@ from apportion.units import Units
 
 
 def check_scale_equivariant(method: Method, units: Units) -> None:
-    """All reward units times c (rewards, outcomes, values) gives c times the credit, also for tiny and huge c."""
+    """All reward units times c give c times the credit, also for tiny and huge c.
+
+    In reward units are rewards, outcomes, their named parts, values, and columns named …reward or …value.
+    """
     subject = subject_of(method)
     want = subject(units)
     for factor in (2.5, 1e-4, 1e6):
@@ -25,7 +28,7 @@ def check_scale_equivariant(method: Method, units: Units) -> None:
 
 
 def check_shift_invariant(method: Method, units: Units) -> None:
-    """A constant added to all outcomes of a group changes nothing."""
+    """A constant added to all outcomes of a group, and to each of their named parts, changes nothing."""
     subject = subject_of(method)
     shifted = [
         _shifted(rollout, 1.5 - 0.75 * g)
@@ -100,13 +103,23 @@ def _scaled(rollout: Trajectory, factor: float) -> Trajectory:
     steps = []
     for step in rollout.steps:
         values = None if step.token_values is None else np.asarray(step.token_values) * factor
+        columns = {
+            name: np.asarray(column) * (factor if name.endswith(("reward", "value")) else 1.0)
+            for name, column in step.columns.items()
+        }
         steps.append(
             dataclasses.replace(
-                step, reward=_times(step.reward, factor), value=_times(step.value, factor), token_values=values
+                step,
+                reward=_times(step.reward, factor),
+                rewards={name: part * factor for name, part in step.rewards.items()},
+                value=_times(step.value, factor),
+                token_values=values,
+                columns=columns,
             )
         )
     outcome, final = _times(rollout.outcome, factor), _times(rollout.final_value, factor)
-    return dataclasses.replace(rollout, steps=steps, outcome=outcome, final_value=final)
+    outcomes = {name: part * factor for name, part in rollout.outcomes.items()}
+    return dataclasses.replace(rollout, steps=steps, outcome=outcome, outcomes=outcomes, final_value=final)
 
 
 def _times(x: float | None, factor: float) -> float | None:
@@ -119,7 +132,10 @@ def _shifted(rollout: Trajectory, by: float) -> Trajectory:
         return rollout
     last = rollout.steps[-1]
     moved = last if last.reward is None else dataclasses.replace(last, reward=last.reward + by)
-    return dataclasses.replace(rollout, steps=[*rollout.steps[:-1], moved], outcome=rollout.total + by)
+    outcomes = {name: part + by for name, part in rollout.outcomes.items()}
+    return dataclasses.replace(
+        rollout, steps=[*rollout.steps[:-1], moved], outcome=rollout.total + by, outcomes=outcomes
+    )
 
 
 LAW_CHECKS: dict[str, Callable[[Method, Units], None]] = {

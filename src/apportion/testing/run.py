@@ -52,13 +52,15 @@ def run_check(check: Check, method: Method, *, seeds: Iterable[int] = SEEDS) -> 
     """
     subject = subject_of(method)
     levels = levels_for(subject)
+    columns = [name.removeprefix("column:") for name in subject.reads if name.startswith("column:")]
+    options = f", columns={columns}" if columns else ""
     for seed in seeds:
         level = levels[seed % len(levels)]
         try:
-            check(subject, random_units(seed, level))
+            check(subject, random_units(seed, level, columns=columns))
         except AssertionError as problem:
             raise AssertionError(
-                f"{subject.name} fails {check.__name__} on random_units({seed}, {level!r}): {problem}"
+                f"{subject.name} fails {check.__name__} on random_units({seed}, {level!r}{options}): {problem}"
             ) from problem
 
 

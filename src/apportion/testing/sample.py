@@ -18,19 +18,24 @@ SEGMENTS: dict[str, Any] = {"by": "fixed", "count": 2}
 """How `random_units` cuts segments."""
 
 
-def random_trajectories(seed: int) -> tuple[Trajectory, ...]:
+def random_trajectories(seed: int, *, columns: Iterable[str] = ()) -> tuple[Trajectory, ...]:
     """A batch of 7 to 15 rollouts with token ids and every column; equal seeds, equal rollouts.
 
     Always: a group of one, a group of equal outcomes, a member that nobody scored, one whose sandbox broke and one in
     which the policy said nothing, rewards on steps and rewards only at the end, states that recur and states that do
     not, truncated ends with a value, turns of several steps, two agents one after the other, members of a group that
-    are not neighbours. Never: forks.
+    are not neighbours, named parts of rewards and outcomes. Never: forks.
+
+    Args:
+        seed: of everything.
+        columns: names for `Step.columns`. A name says what its numbers are: …logp is a log-probability (≤ 0), prob… a
+            probability (Σ π² of the token's distribution, so it is possible beside `logp`), anything else is normal.
     """
-    return _random_trajectories(seed)
+    return _random_trajectories(seed, tuple(columns))
 
 
 @functools.lru_cache(maxsize=128)
-def _random_trajectories(seed: int) -> tuple[Trajectory, ...]:
+def _random_trajectories(seed: int, columns: tuple[str, ...]) -> tuple[Trajectory, ...]:
     rng = np.random.default_rng([seed, 707])
     out: list[Trajectory] = []
     sizes = [1, int(rng.integers(2, 4)), int(rng.integers(2, 6)), int(rng.integers(2, 6))]
@@ -41,14 +46,16 @@ def _random_trajectories(seed: int) -> tuple[Trajectory, ...]:
         spoilt = spoil(_rollout(rng, constant=False))
         out.append(dataclasses.replace(spoilt, group=f"task-{rng.integers(2, 4)}"))
     order = rng.permutation(len(out))
+    extra = np.random.default_rng([seed, 708])
+    out = [_with_columns(_with_parts(rollout, extra), columns, extra) for rollout in out]
     named = [dataclasses.replace(rollout, id=f"{seed}-{n}") for n, rollout in enumerate(out)]
     return tuple(named[n] for n in order)
 
 
-def random_units(seed: int, level: str = "step") -> Units:
+def random_units(seed: int, level: str = "step", *, columns: Iterable[str] = ()) -> Units:
     """`random_trajectories` cut into units of one level; segments are halves of a step."""
     options: dict[str, Any] = SEGMENTS if level == "segment" else {}
-    units: Units = CUTS[level](Batch.from_trajectories(random_trajectories(seed)), **options)
+    units: Units = CUTS[level](Batch.from_trajectories(random_trajectories(seed, columns=columns)), **options)
     return units
 
 
@@ -69,8 +76,8 @@ def recut(units: Units, trajectories: Iterable[Trajectory]) -> Units:
 
 def unscored(rollout: Trajectory) -> Trajectory:
     """The same rollout, but nobody said how it went."""
-    steps = [dataclasses.replace(step, reward=None) for step in rollout.steps]
-    return dataclasses.replace(rollout, steps=steps, outcome=None)
+    steps = [dataclasses.replace(step, reward=None, rewards={}) for step in rollout.steps]
+    return dataclasses.replace(rollout, steps=steps, outcome=None, outcomes={})
 
 
 def failed(rollout: Trajectory) -> Trajectory:
@@ -84,7 +91,41 @@ def mute(rollout: Trajectory) -> Trajectory:
     steps = []
     for step in rollout.steps:
         silent: dict[str, Any] = {name: [] for name in PER_TOKEN if getattr(step, name) is not None}
+        silent["columns"] = {name: [] for name in step.columns}
         steps.append(dataclasses.replace(step, action="", **silent))
+    return dataclasses.replace(rollout, steps=steps)
+
+
+def _with_parts(rollout: Trajectory, rng: np.random.Generator) -> Trajectory:
+    """Named parts where something was scored; one part of the outcome is missing now and then."""
+    steps = [
+        step
+        if step.reward is None
+        else dataclasses.replace(step, rewards={"format": float(rng.integers(0, 2)), "work": float(rng.normal())})
+        for step in rollout.steps
+    ]
+    if rollout.total is None:
+        return dataclasses.replace(rollout, steps=steps)
+    outcomes = {"correct": float(rng.integers(0, 2)), "length": float(rng.normal())}
+    if rng.random() < 0.1:
+        del outcomes["length"]
+    return dataclasses.replace(rollout, steps=steps, outcomes=outcomes)
+
+
+def _with_columns(rollout: Trajectory, names: tuple[str, ...], rng: np.random.Generator) -> Trajectory:
+    steps = []
+    for step in rollout.steps:
+        assert step.logp is not None
+        p = np.exp(np.asarray(step.logp))
+        drawn = {}
+        for name in names:
+            if name.endswith("logp"):
+                drawn[name] = -rng.exponential(size=len(p))
+            elif name.startswith("prob"):
+                drawn[name] = rng.uniform(p**2, p**2 + (1 - p) ** 2)
+            else:
+                drawn[name] = rng.normal(size=len(p))
+        steps.append(dataclasses.replace(step, columns=drawn))
     return dataclasses.replace(rollout, steps=steps)
 
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
-from apportion.units.cut import StateKey, cut
+from apportion.units.cut import cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
 from apportion.units.segments import by_segment
-from apportion.units.units import COLUMNS, Units
+from apportion.units.similar import Blocks, Near
+from apportion.units.state_keys import STATES, StateKey, StateKeys, StateRule, state_rule
+from apportion.units.units import COLUMNS, NAMED, Units
+from apportion.units.volatile import Normalised, Rule, learn_rules
 
 CUTS: dict[str, Callable[..., Units]] = {
     "episode": by_episode,
@@ -20,7 +23,15 @@ CUTS: dict[str, Callable[..., Units]] = {
 __all__ = [
     "COLUMNS",
     "CUTS",
+    "NAMED",
+    "STATES",
+    "Blocks",
+    "Near",
+    "Normalised",
+    "Rule",
     "StateKey",
+    "StateKeys",
+    "StateRule",
     "Units",
     "by_agent",
     "by_episode",
@@ -29,4 +40,6 @@ __all__ = [
     "by_token",
     "by_turn",
     "cut",
+    "learn_rules",
+    "state_rule",
 ]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from apportion.data import Batch
 from apportion.numerics import Array, FloatArray, IntArray, seg_count, seg_mean, seg_sum
+from apportion.units.state_keys import StateRule, state_keys, state_rule
 from apportion.units.units import Units
-
-StateKey = Callable[[str], str]
-"""Turns the text of a state into the key that states are compared by."""
 
 
 def cut(
@@ -22,7 +20,7 @@ def cut(
     step_of_S: IntArray,
     unit_of_step: IntArray | None = None,
     *,
-    state: StateKey | None = None,
+    state: StateRule = None,
     has_states: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> Units:
@@ -35,7 +33,7 @@ def cut(
         step_of_S: first step of each unit.
         unit_of_step: unit that each step's reward arrives with; default the unit of its last sampled token, of the
             token before that where the step has none, of the first one after where there is none before.
-        state: see `StateKey`; default the text itself.
+        state: what counts as one state, see `StateRule`; default the text itself.
         has_states: False for cuts inside a step, whose units share a state.
         options: arguments of the cut, for the record.
     """
@@ -126,14 +124,11 @@ def _parents(batch: Batch, unit_of_T: IntArray, step_of_S: IntArray, unit_of_ste
     return np.where((out >= index) | ((out >= 0) & (traj[np.maximum(out, 0)] != traj)), -1, out).astype(np.int64)
 
 
-def _states(batch: Batch, step_of_S: IntArray, state: StateKey | None) -> Array:
+def _states(batch: Batch, step_of_S: IntArray, state: StateRule) -> Array:
     text = batch.state_S[step_of_S]
+    group = batch.group_of_N[batch.traj_of_S[step_of_S]]
     out = np.empty(len(text), dtype=object)
-    if state is None:
-        out[:] = text
-    else:
-        key = {item: state(item) for item in dict.fromkeys(text)}
-        out[:] = [key[item] for item in text]
+    out[:] = state_keys(text.tolist(), group.tolist(), state_rule(state, batch))
     blank = [s for s, item in enumerate(text) if item == "" or item.startswith("ids:")]
     steps = [step for trajectory in batch for step in trajectory.steps] if blank else []
     for s in blank:

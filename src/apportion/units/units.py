@@ -9,7 +9,7 @@ Methods read these columns and nothing else: no masks, no padding, no text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +27,13 @@ COLUMNS = {
     "ref_logp_S": "reference log-probabilities: give Step.ref_logp for every sampled token",
     "entropy_S": "entropies: give Step.entropy for every sampled token",
     "agent_S": "agents: give Step.agent",
+    "reward_parts": "named parts of the rewards: give Step.rewards",
+    "outcome_parts": "named parts of the outcomes: give Trajectory.outcomes",
 }
-"""Columns that a method may declare in ``reads``, each with where it comes from."""
+"""Columns that a method may declare in ``reads``, each with where it comes from; ``column:NAME`` is one more form."""
+
+NAMED = {"columns": "S", "reward_parts": "S", "outcome_parts": "N"}
+"""Fields that hold arrays by name, and their axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +55,9 @@ class Units:
         value_S: value of the state before each unit, reward units; None where the data have none.
         logp_S, ref_logp_S: log-probability of the whole unit, nats (a sum). entropy_S: mean per token, nats.
         final_value_N: value after the last action, NaN where not given. truncated_N: a limit ended it.
+        columns: sums over each unit's tokens of the named per-token columns (`Step.columns`), each (S,).
+        reward_parts: named parts of the rewards, placed as reward_S is, each (S,); NaN where nobody told one.
+        outcome_parts: named parts of the outcomes, each (N,); NaN where nobody told one.
         options: arguments of the cut, for the record.
     """
 
@@ -73,20 +81,24 @@ class Units:
     logp_S: FloatArray | None = None
     ref_logp_S: FloatArray | None = None
     entropy_S: FloatArray | None = None
+    columns: Mapping[str, FloatArray] = field(default_factory=dict)
+    reward_parts: Mapping[str, FloatArray] = field(default_factory=dict)
+    outcome_parts: Mapping[str, FloatArray] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         s, n = len(self.traj_of_S), len(self.group_of_N)
-        for name in self.__slots__:
-            array = getattr(self, name)
-            if not isinstance(array, np.ndarray):
-                continue
-            want = {"S": s, "N": n, "T": len(self.batch.ids_T)}[name[-1]]
+        for name, axis, array in self.arrays():
+            want = {"S": s, "N": n, "T": len(self.batch.ids_T)}[axis]
             if len(array) != want:
-                raise DataError(f"units.{name} has {len(array)} entries, expected {want}; one per {name[-1]}")
-            if array.dtype.kind == "f" and name not in ("final_value_N",) and not np.isfinite(array).all():
-                bad = int(np.flatnonzero(~np.isfinite(array))[0])
-                raise DataError(f"units.{name} is {array[bad]} at {bad}; give finite numbers")
+                raise DataError(f"units.{name} has {len(array)} entries, expected {want}; one per {axis}")
+            if array.dtype.kind == "f":
+                # elsewhere NaN says "not told"
+                partial = name == "final_value_N" or name.startswith(("reward_parts.", "outcome_parts."))
+                bad_X = np.isinf(array) if partial else ~np.isfinite(array)
+                if bad_X.any():
+                    bad = int(np.flatnonzero(bad_X)[0])
+                    raise DataError(f"units.{name} is {array[bad]} at {bad}; give finite numbers")
             array.flags.writeable = False
         if s and (np.any(np.diff(self.traj_of_S) < 0) or self.traj_of_S[0] < 0 or self.traj_of_S[-1] >= n):
             raise DataError("units.traj_of_S must be sorted and point at trajectories; sort the units in time order")
@@ -103,6 +115,16 @@ class Units:
             raise DataError(
                 f"units.unit_of_T gives token {bad} to unit {int(unit[bad])} of another trajectory; cut each apart"
             )
+
+    def arrays(self) -> Iterator[tuple[str, str, Array]]:
+        """Every array by name and axis letter; a named column is ``columns.NAME``."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                yield name, name[-1], value
+            elif name in NAMED:
+                for key, array in value.items():
+                    yield f"{name}.{key}", NAMED[name], array
 
     @property
     def group_of_S(self) -> IntArray:
@@ -139,10 +161,20 @@ class Units:
     def require(self, who: str, *columns: str) -> None:
         """Raise one sentence for the first column that ``who`` reads and these units lack."""
         for column in columns:
+            kind, _, name = column.partition(":")
+            if kind == "column" and name:
+                if name not in self.columns:
+                    raise DataError(
+                        f"{who} reads {column}, which the units (cut by {self.level}) lack; "
+                        f"give Step.columns[{name!r}], one number for every sampled token"
+                    )
+                continue
             if column not in COLUMNS:
-                raise DataError(f"{who}: no unit column is named {column!r}; there are {', '.join(COLUMNS)}")
+                raise DataError(
+                    f"{who}: no unit column is named {column!r}; there are {', '.join(COLUMNS)} and column:NAME"
+                )
             value = getattr(self, column)
-            absent = value is None or (column == "agent_S" and not any(value))
+            absent = value is None or (column == "agent_S" and not any(value)) or (column in NAMED and not value)
             if absent or (column == "reward_S" and not self.batch.scored_N.any()):
                 raise DataError(f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}")
 
