@@ -10,6 +10,7 @@ import difflib
 import functools
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -189,11 +190,17 @@ def get(name: str) -> MethodSpec:
 
 
 def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
-    """Registered names in order of registration; ``plugins`` also loads every installed plug-in."""
+    """Registered names in order of registration; ``plugins`` also loads every installed plug-in.
+
+    One that cannot be imported is a warning here, and an error where its own name is asked for.
+    """
     if plugins:
         for point in metadata.entry_points(group=ENTRY_POINTS):
             if point.name not in _SPECS:
-                _load_plugin(point.name)
+                try:
+                    _load_plugin(point.name)
+                except ConfigError as problem:
+                    warnings.warn(str(problem), stacklevel=2)
     return tuple(name for name, spec in _SPECS.items() if kind in (None, spec.kind))
 
 
