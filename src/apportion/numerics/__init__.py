@@ -4,6 +4,7 @@ A *segment* is a set of positions that share an id in ``seg_of_X`` (0 .. n-1). S
 order; recursions (``to_go``, ``gae``) need each segment to be one contiguous run.
 """
 
+from apportion.numerics.cutpoints import below_probability, cutpoint_starts
 from apportion.numerics.labels import labels
 from apportion.numerics.scan import (
     AdvantagesAndReturns,
@@ -24,7 +25,9 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "below_probability",
     "centre",
+    "cutpoint_starts",
     "gae",
     "gae_padded",
     "gae_returns_whitened",

@@ -85,6 +85,8 @@ def _type(x: Any, *, readonly: bool) -> Any:
     """numba's type of an argument; inputs are typed read-only, which accepts writable arrays as well."""
     if isinstance(x, np.ndarray):
         return types.Array(numba.from_dtype(x.dtype), x.ndim, "C", readonly=readonly)
+    if isinstance(x, int):
+        return types.int64
     return types.none if x is None else types.float64
 
 

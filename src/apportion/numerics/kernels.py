@@ -1,7 +1,8 @@
 """Which arithmetic runs: the compiled kernels of `_numba`, or their NumPy twins.
 
 Both modules hold the same functions with the same arguments, so a caller writes
-``pick(size).gae(...)``. The choice depends on the size of the input and the environment alone, never on what
+``pick(size).gae(...)``. Further families have a pair of modules of their own: ``pick(size, "grams")`` chooses between
+`_numba_grams` and `_numpy_grams`. The choice depends on the size of the input and the environment alone, never on what
 ran before: a resumed run must repeat the same roundings.
 """
 
@@ -13,7 +14,6 @@ import os
 from types import ModuleType
 
 from apportion.errors import missing_extra
-from apportion.numerics import _numpy
 
 THRESHOLD = 2**19
 """Positions from which numba pays: below, the twin needs less time than importing and loading a kernel."""
@@ -22,26 +22,31 @@ VARIABLE = "APPORTION_NUMBA"
 """Environment variable: ``0`` never uses numba, ``1`` always; anything else decides by THRESHOLD."""
 
 
-def pick(size: int) -> ModuleType:
-    """The module of kernels for an input of ``size`` positions.
+def pick(size: int, family: str = "") -> ModuleType:
+    """The module of kernels of one family for an input of ``size`` positions.
 
     Raises:
         MissingExtra: APPORTION_NUMBA=1 without numba.
     """
     setting = os.environ.get(VARIABLE, "")
     if setting == "0" or (size < THRESHOLD and setting != "1"):
-        return _numpy
-    compiled = _compiled()
+        return _twin(family)
+    compiled = _compiled(family)
     if compiled is None:
         if setting == "1":
             raise missing_extra(f"{VARIABLE}=1", "numba", "fast")
-        return _numpy
+        return _twin(family)
     return compiled
 
 
 @functools.cache
-def _compiled() -> ModuleType | None:
+def _twin(family: str) -> ModuleType:
+    return importlib.import_module("apportion.numerics._numpy" + (f"_{family}" if family else ""))
+
+
+@functools.cache
+def _compiled(family: str) -> ModuleType | None:
     try:
-        return importlib.import_module("apportion.numerics._numba")
+        return importlib.import_module("apportion.numerics._numba" + (f"_{family}" if family else ""))
     except ImportError:  # not installed, or a numba that refuses this NumPy
         return None
