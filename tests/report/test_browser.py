@@ -259,6 +259,15 @@ def test_tokens_are_tinted_piece_by_piece(show):
     assert [run.attributes["data-sign"] for run in runs] == ["+", "-", "0"]
 
 
+def test_tokens_that_are_not_trained_on_are_faded_and_counted(show):
+    batch = Batch.from_trajectories([Trajectory([Step(action="go far north", reward=1.0)])])
+    train_T = np.array([True, False, True])
+    document = show(report_model(Credit(np.array([0.5]), by_step(batch), train_T=train_T)))
+    assert ["data-dropped" in run.attributes for run in document.all("span", class_="run")] == [False, True, False]
+    assert "2 of 3 tokens trained on" in document.text
+    assert "mean of" not in "".join(document.all("article")[0].text)
+
+
 def test_the_demo_opens_on_what_was_learned(tmp_path, profile):
     pytest.importorskip("matplotlib")
     html.demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / "d.html")

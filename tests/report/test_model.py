@@ -72,6 +72,15 @@ def test_parts_unknown_and_dropped_units_are_the_credits():
     assert model["credits"][0]["trained"] == (credit.known_S & credit.train_S).sum()
 
 
+def test_a_mask_of_tokens_cuts_the_runs():
+    batch = Batch.from_trajectories([Trajectory([Step(observation="o o", action="a b c d", reward=1.0)])])
+    train_T = np.array([False, False, True, False, False, True])
+    model = report_model(Credit(np.ones(1), by_step(batch), train_T=train_T))
+    entry = model["trajectories"][0]["credit"]["0"]
+    assert entry["runs"] == [[[0, 1, 1], [0, 4, 2, 0], [0, 2, 1]]]
+    assert step_values(entry) == [1.0]
+
+
 def test_the_pieces_of_a_step_add_up_to_its_text_as_a_browser_counts():
     texts = ["go 🦊 north\n now", "größe\nnaïve 鍵を取る", "one"]
     batch = Batch.from_trajectories([Trajectory([Step(observation="x", action=t, reward=0.0) for t in texts])])

@@ -143,9 +143,17 @@ def test_a_dict_of_another_schema_is_refused():
 
 SUMMARY = {
     "learning": {
-        "grpo": {"success": [0.4, 0.5], "mean": 0.45, "ci95": [0.3, 0.6]},
+        "grpo": {
+            "success": [0.4, 0.5],
+            "mean": 0.45,
+            "ci95": [0.3, 0.6],
+            "greedy_mean": 0.33,
+            "greedy_ci95": [0.2, 0.5],
+        },
         "$gi^gpo$ </script>": {"success": [0.6, 0.7], "mean": 0.65, "ci95": [0.5, float("nan")]},
+        "difference": {"of": "b - a", "success": [0.2, 0.2], "mean": 0.2, "ci95": [-0.1, 0.5]},
         "before": 0.2,
+        "before_greedy": 0.1,
     },
     "curves": {
         "grpo": {"x": [0, 10, 20], "mean": [0.2, 0.3, 0.45], "lo": [0.1, 0.2, 0.3], "hi": [0.3, 0.4, 0.6]},
@@ -165,6 +173,9 @@ def test_a_demo_report_holds_curves_truth_and_facts(tmp_path):
     assert data["learning"]["arms"]["grpo"] == SUMMARY["learning"]["grpo"]
     assert data["learning"]["arms"]["$gi^gpo$ </script>"]["ci95"] == [0.5, None]
     assert data["learning"]["before"] == 0.2
+    assert data["learning"]["before_greedy"] == 0.1
+    assert data["learning"]["difference"] == SUMMARY["learning"]["difference"]
+    assert set(data["learning"]["arms"]) == {"grpo", "$gi^gpo$ </script>"}
     assert data["learning"]["curves"]["$gi^gpo$ </script>"]["mean"] == [0.2, 0.4]
     assert data["truth"]["crafttree"]["grpo"] == {"grad_cos": [0.3, 0.2, 0.4], "grad_cos_mean": 0.8, "corr": 0.2}
     assert data["facts"] == {"seconds": 12.5, "credit_share": 0.002}

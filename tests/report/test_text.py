@@ -45,6 +45,12 @@ def test_unknown_and_dropped_steps_say_so():
     assert "2         ?              ? state 1" in text
 
 
+def test_a_mask_of_tokens_is_counted():
+    batch = Batch.from_trajectories([Trajectory([Step(action="a b c", reward=1.0)])])
+    credit = Credit(np.ones(1), by_step(batch), train_T=np.array([True, False, True]))
+    assert "2 of 3 tokens trained on" in printed(report_model(credit))
+
+
 def test_parts_stand_beside_the_whole():
     units = random_units(1, rich=False)
     model = report_model(assign("gigpo", units))

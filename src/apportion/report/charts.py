@@ -62,7 +62,7 @@ def _svg(learning: Mapping[str, Any], theme: str) -> str:
             axes.plot(x, mean, line, color=colour, marker=marker, markersize=4, linewidth=1.8, label=_clean(name))
         before = learning.get("before")
         if isinstance(before, int | float):
-            axes.axhline(before, color=ink, linewidth=1, linestyle=(0, (1, 3)), label="before training")
+            axes.axhline(before, color=ink, linewidth=1, linestyle=(0, (1, 3)), label="before training, held out")
         axes.set_xlabel(_clean(learning["x_label"]))
         axes.set_ylabel(_clean(learning["y_label"]))
         axes.grid(axis="y", color=GRID[theme], linewidth=0.8)

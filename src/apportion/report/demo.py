@@ -22,7 +22,9 @@ def demo_model(
 
     Args:
         summary: any of
-            ``learning``: {method: {"success": [one per seed], "mean": x, "ci95": [low, high]}, "before": x};
+            ``learning``: {method: {"success": [one per seed], "mean": x, "ci95": [low, high]}, "before": x}, and, where
+            they were measured, "greedy", "greedy_mean", "greedy_ci95" beside them and "before_greedy"; the entry
+            "difference" ({"of": "b - a", "mean": x, "ci95": […]}) is the paired difference of two methods;
             ``curves``: {method: {"x": […], "mean": […], "lo": […], "hi": […]}}, with ``curves_x`` and ``curves_y``
             as names of the axes;
             ``truth``: {task: {method: {score: number or [mean, low, high]}}};
@@ -42,10 +44,13 @@ def demo_model(
     for name, curve in curves.items():
         _check_curve(name, curve)
     if arms or curves:
+        difference = arms.pop("difference", None)
         learning: dict[str, Any] = {"arms": _finite(arms)}
-        before = summary.get("learning", {}).get("before")
-        if isinstance(before, int | float):
-            learning["before"] = _finite(before)
+        if difference is not None:
+            learning["difference"] = _finite(difference)
+        for name in ("before", "before_greedy"):
+            if isinstance(summary.get("learning", {}).get(name), int | float):
+                learning[name] = _finite(summary["learning"][name])
         if summary.get("env") is not None:
             learning["env"] = str(summary["env"])
         if curves:

@@ -3,7 +3,8 @@
     texts         every distinct text once; the rest refers to it by position
     credits       one entry per credit: method, level, scale, parts, notes, cost, histogram, record
     groups        name, members (positions in trajectories), outcome statistics
-    trajectories  steps with context and action; per credit the units, and which unit wrote what of each step
+    trajectories  steps with context and action; per credit the units, and the runs of each step: [unit, length of its
+                  text in UTF-16 units (null: unknown, or the whole action), tokens], with a 0 where not trained on
     states        states that were seen more than once inside a group, with their visits (trajectory, step)
 
 Numbers are kept to six significant digits, which is more than a page shows; the exact ones are in the credit file.
@@ -12,7 +13,7 @@ Numbers are kept to six significant digits, which is more than a page shows; the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -260,6 +261,14 @@ def _add_states(
     return out
 
 
+class _Run(NamedTuple):
+    """Tokens of one step, one after the other, that one unit wrote and that are all trained on or all not."""
+
+    unit: int
+    tokens: int
+    trained: bool
+
+
 class _UnitView:
     """The units of one credit, trajectory by trajectory, with the piece of text that each wrote."""
 
@@ -270,13 +279,16 @@ class _UnitView:
         self.unit_end = np.cumsum(np.bincount(units.traj_of_S, minlength=len(batch))).tolist()
         own = np.flatnonzero(units.unit_of_T >= 0)
         step, unit = batch.step_of_T[own], units.unit_of_T[own]
-        first = np.flatnonzero(np.append(True, (np.diff(step) != 0) | (np.diff(unit) != 0))[: len(own)])
+        trained = np.ones(len(own), dtype=bool) if credit.train_T is None else credit.train_T[own]
+        change = (np.diff(step) != 0) | (np.diff(unit) != 0) | (np.diff(trained) != 0)
+        first = np.flatnonzero(np.append(True, change)[: len(own)])
         length = np.diff(np.append(first, len(own)))
-        self.runs: dict[int, list[tuple[int, int]]] = {}
-        for s, u, size in zip(step[first].tolist(), unit[first].tolist(), length.tolist(), strict=True):
-            self.runs.setdefault(s, []).append((u, size))
+        self.runs: dict[int, list[_Run]] = {}
+        columns = (step[first].tolist(), unit[first].tolist(), length.tolist(), trained[first].tolist())
+        for s, *run in zip(*columns, strict=True):
+            self.runs.setdefault(s, []).append(_Run(*run))
         for u in np.flatnonzero(units.tokens_S == 0).tolist():  # an empty action is a unit as well
-            self.runs.setdefault(int(units.step_of_S[u]), []).append((u, 0))
+            self.runs.setdefault(int(units.step_of_S[u]), []).append(_Run(u, 0, True))
 
     def of(self, n: int, s0: int, steps: Sequence[Step]) -> dict[str, Any]:
         credit = self.credit
@@ -290,12 +302,15 @@ class _UnitView:
         if credit.parts:
             entry["parts"] = [_shorts(part[u0:u1]) for part in credit.parts.values()]
         entry["runs"] = [
-            [[u - u0, chars, size] for (u, size), chars in self._chars(self.runs.get(s0 + k, []), step)]
+            [
+                [run.unit - u0, chars, run.tokens] + ([] if run.trained else [0])
+                for run, chars in self._chars(self.runs.get(s0 + k, []), step)
+            ]
             for k, step in enumerate(steps)
         ]
         return entry
 
-    def _chars(self, runs: list[tuple[int, int]], step: Step) -> list[tuple[tuple[int, int], int | None]]:
+    def _chars(self, runs: list[_Run], step: Step) -> list[tuple[_Run, int | None]]:
         """Length of each run in UTF-16 units, as a browser counts; None where the text of a token is not known."""
         if len(runs) < 2:
             return [(run, None) for run in runs]
@@ -305,12 +320,12 @@ class _UnitView:
             pieces = _pieces_of_ids(step.ids, self.decode)
         else:
             return [(run, None) for run in runs]
-        out: list[tuple[tuple[int, int], int | None]] = []
+        out: list[tuple[_Run, int | None]] = []
         at = 0
         for run in runs:
-            text = "".join(pieces[at : at + run[1]])
+            text = "".join(pieces[at : at + run.tokens])
             out.append((run, len(text.encode("utf-16-le", "surrogatepass")) // 2))
-            at += run[1]
+            at += run.tokens
         return out
 
 
@@ -323,7 +338,7 @@ def step_values(entry: Mapping[str, Any]) -> list[float | None]:
     unknown = set(entry.get("unknown", ()))
     out: list[float | None] = []
     for runs in entry["runs"]:
-        known = [(entry["units"][u], max(size, 1)) for u, _, size in runs if u not in unknown]
+        known = [(entry["units"][u], max(size, 1)) for u, _, size, *_ in runs if u not in unknown]
         total = sum(size for _, size in known)
         out.append(sum(value * size for value, size in known) / total if known else None)
     return out

@@ -99,8 +99,10 @@ def trajectory_table(
         body.append(_cut(model["texts"][step["action"]], full) or "(nothing)", style=strong.strip() or "none")
         tail = [f"reward {_brief(step['reward'])}"] if step.get("reward") else []
         tail += [flag for flag in step.get("flags", ()) if flag != "terminated"]
-        if any(unit in dropped for unit, *_ in entry["runs"][s]):
-            tail.append("not trained on")
+        tokens = sum(run[2] for run in entry["runs"][s])
+        idle = sum(run[2] for run in entry["runs"][s] if run[0] in dropped or len(run) > 3)
+        if idle:
+            tail.append("not trained on" if idle == tokens else f"{tokens - idle} of {tokens} tokens trained on")
         if tail:
             body.append("  ● " + ", ".join(tail), style="bold")
         table.add_row(

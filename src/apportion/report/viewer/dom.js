@@ -61,7 +61,7 @@ function paint(element, x, scale) {
   const k = x === null || x === undefined ? 0 : Math.min(1, Math.abs(x) / scale);
   element.dataset.sign = signOf(x);
   element.style.setProperty("--k", k.toFixed(3));
-  if (k > 0.6) element.dataset.deep = "";
+  if (k > 0.55) element.dataset.deep = k > 0.85 ? "full" : "half"; // where the colour wants the other colour of text
   return element;
 }
 

@@ -55,16 +55,23 @@ const extremes = (() => {
 /** Colour and bars are relative to this; a part is shown on the scale of the whole, so that it can be compared. */
 const scale = (c = now.credit) => D.credits[c].scale;
 
-const isDropped = (t, s, c = now.credit) => {
-  const entry = D.trajectories[t].credit[c];
-  return Boolean(entry.dropped) && entry.runs[s].some(([u]) => entry.dropped.includes(u));
-};
+/** The units that wrote something in a step. */
+const unitsOf = (entry, s) => [...new Set(entry.runs[s].map(([u]) => u))];
+
+/** A run that the loss leaves out, because its unit or its tokens are dropped. */
+const isIdle = (entry, [u, , , trained]) => trained === 0 || Boolean(entry.dropped && entry.dropped.includes(u));
+
+/** Tokens of a step, and how many of them the method trains on. */
+function trainedOf(entry, s) {
+  const size = (runs) => runs.reduce((sum, [, , tokens]) => sum + tokens, 0);
+  return [size(entry.runs[s].filter((run) => !isIdle(entry, run))), size(entry.runs[s])];
+}
 
 /** Steps that share the unit of this step (a turn, an episode, an agent); empty when it has its own. */
 function companions(t, s, c = now.credit) {
   const entry = D.trajectories[t].credit[c];
-  if (entry.runs[s].length !== 1) return [];
-  const u = entry.runs[s][0][0];
+  const [u, ...others] = unitsOf(entry, s);
+  if (u === undefined || others.length) return [];
   const out = [];
   entry.runs.forEach((runs, k) => { if (k !== s && runs.some(([v]) => v === u)) out.push(k); });
   return out;

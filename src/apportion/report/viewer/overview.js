@@ -85,17 +85,27 @@ function groupsCard() {
 /** Success of each arm with its interval, and the learning curves. */
 function learningCard(learning) {
   const arms = Object.entries(learning.arms);
-  const ends = arms.flatMap(([, arm]) => [arm.mean, ...(arm.ci95 || []), ...(arm.success || [])]).concat(learning.before ?? []).filter((x) => typeof x === "number");
-  const low = Math.min(0, ...ends), high = Math.max(1, ...ends);
+  const greedy = arms.some(([, arm]) => typeof arm.greedy_mean === "number") || typeof learning.before_greedy === "number";
+  const figures = (mean, ends, low, high) => [h("td", null, interval(mean, ends, low, high)), h("td", { class: "num" }, plain(mean)),
+    h("td", { class: "num muted" }, Array.isArray(ends) && typeof ends[0] === "number" ? `${plain(ends[0])} to ${plain(ends[1])}` : "")];
+  const names = ["method", greedy ? "success, sampled" : "success", "", "95% interval", ...(greedy ? ["success, greedy", "", "95% interval"] : []), "each seed"];
+  const row = (name, arm) => h("tr", null, h("td", { class: "name" }, name), figures(arm.mean, arm.ci95, 0, 1), greedy ? figures(arm.greedy_mean, arm.greedy_ci95, 0, 1) : null,
+    h("td", { class: "num" }, (arm.success || []).map(plain).join(" · ")));
   return h("section", { class: "card full" }, h("h2", null, "What was learned", learning.env ? h("span", { class: "muted" }, " on ", learning.env) : null),
-    h("p", { class: "lead" }, "Success on held-out tasks; the bar is the 95% interval over seeds. Where two bars overlap much, the run does not tell the methods apart."),
-    h("table", null, h("thead", null, h("tr", null, ...["method", "", "success", "95% interval", "each seed"].map((name, i) => h("th", { class: i > 1 ? "num" : null }, name)))),
-      h("tbody", null,
-        ...arms.map(([name, arm]) => h("tr", null, h("td", null, name), h("td", null, interval(arm.mean, arm.ci95, low, high)), h("td", { class: "num" }, plain(arm.mean)),
-          h("td", { class: "num" }, arm.ci95 ? `${plain(arm.ci95[0])} to ${plain(arm.ci95[1])}` : "–"), h("td", { class: "num" }, (arm.success || []).map(plain).join(" · ")))),
-        typeof learning.before === "number" ? h("tr", null, h("td", null, "before training"), h("td", null, interval(learning.before, null, low, high)), h("td", { class: "num" }, plain(learning.before)), h("td"), h("td")) : null)),
+    h("p", { class: "lead" }, "Success on held-out tasks, from 0 to 1; the bar is the 95% interval over seeds."),
+    h("table", null, h("thead", null, h("tr", null, ...names.map((name) => h("th", { class: name.startsWith("95") || name === "each seed" ? "num" : null }, name)))),
+      h("tbody", null, ...arms.map(([name, arm]) => row(name, arm)),
+        typeof learning.before === "number" ? row("before training", { mean: learning.before, greedy_mean: learning.before_greedy }) : null)),
+    learning.difference ? verdict(learning.difference) : null,
     D.pictures && D.pictures.learning ? ["light", "dark"].map((theme) => picture(D.pictures.learning[theme], theme, "Learning curves; the bands are 95% intervals")) : null,
     learning.curves ? curveTable(learning) : null);
+}
+
+/** The paired difference in words: whether this run tells the methods apart. */
+function verdict({ of, mean, ci95: [low, high] = [] }) {
+  const known = typeof low === "number" && typeof high === "number";
+  const tells = !known ? "" : low > 0 || high < 0 ? " The interval leaves zero out: the methods differ here." : " The interval holds zero: this run does not tell the methods apart.";
+  return h("p", null, `Paired difference, ${of || "second minus first"}: `, h("b", { class: "num" }, signed(mean)), known ? ` (95% interval ${signed(low)} to ${signed(high)}).` : ".", tells);
 }
 
 function curveTable({ curves, x_label: x }) {

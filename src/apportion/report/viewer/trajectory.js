@@ -21,7 +21,7 @@ function drawTrajectory() {
 const fitHead = () => {
   const pane = byId("transcript");
   const first = pane.firstElementChild;
-  if (first) pane.style.setProperty("--sticky", first.offsetHeight + 8 + "px");
+  if (first) pane.style.setProperty("--sticky", (getComputedStyle(first).position === "sticky" ? first.offsetHeight + 8 : 8) + "px");
 };
 
 function head(trajectory) {
@@ -99,17 +99,18 @@ function addSteps(upTo) {
 function stepCard(trajectory, s, value) {
   const step = trajectory.steps[s];
   const entry = trajectory.credit[now.credit];
-  const dropped = isDropped(now.t, s);
+  const idle = entry.runs[s].length > 0 && entry.runs[s].every((run) => isIdle(entry, run));
+  const [trained, tokens] = trainedOf(entry, s);
   const same = companions(now.t, s);
-  const several = entry.runs[s].length > 1;
+  const units = unitsOf(entry, s);
   return h("article", { class: "step", id: "step-" + s, "aria-label": `step ${s + 1}, credit ${signed(value)}`, on: { click: (event) => pick(event, s) } },
     h("div", { class: "margin" },
-      pill(value, scale(), { data: { dropped: dropped ? "" : null }, title: value === null ? "unknown: nothing can be said about this step" : null }),
+      pill(value, scale(), { data: { dropped: idle ? "" : null }, title: value === null ? "unknown: nothing can be said about this step" : null }),
       h("small", null, `step ${s + 1}`),
-      several ? h("small", null, `mean of ${plural(entry.runs[s].length, credit().level)}`) : null,
+      units.length > 1 ? h("small", null, `mean of ${plural(units.length, credit().level)}`) : null,
       same.length ? h("small", null, `one ${credit().level}, ${same.length + 1} steps`) : null,
       step.reward ? h("small", { class: "paid" }, "● reward " + brief(step.reward)) : null,
-      dropped ? h("small", null, "not trained on") : null),
+      idle ? h("small", null, "not trained on") : trained < tokens ? h("small", null, `${trained} of ${plural(tokens, "token")} trained on`) : null),
     h("div", { class: "body" },
       step.agent || step.flags ? h("div", { class: "meta" }, step.agent ? h("span", { class: "chip" }, h("bdi", null, step.agent)) : null,
         ...(step.flags || []).filter((flag) => flag !== "terminated").map((flag) => h("span", { class: "chip warn" }, flag === "fresh" ? "context rewritten" : flag))) : null,
@@ -145,9 +146,10 @@ const unitValue = (entry, u) => (entry.unknown && entry.unknown.includes(u) ? nu
 function heat(content, entry, runs) {
   const block = h("pre", { class: "text", dir: "auto" });
   let at = 0;
-  for (const [u, chars, size] of runs.slice(0, MOST_RUNS)) {
+  for (const run of runs.slice(0, MOST_RUNS)) {
+    const [u, chars, size] = run;
     const value = unitValue(entry, u);
-    const dropped = entry.dropped && entry.dropped.includes(u);
+    const dropped = isIdle(entry, run);
     const piece = h("span", { class: "run", data: { dropped: dropped ? "" : null }, title: `${credit().level} ${u + 1}: ${signed(value)} (${plural(size, "token")}${dropped ? ", not trained on" : ""})` }, content.slice(at, at + chars));
     block.append(paint(piece, value, scale()));
     at += chars;
