@@ -288,6 +288,11 @@ def test_a_mean_far_from_zero_costs_no_digits():
     seg = np.arange(5000)
     near, far = (gae_returns_whitened(reward + b, np.zeros(5000), seg).advantage for b in (0.0, 1e6))
     np.testing.assert_allclose(near, far, atol=1e-8)
+    long = seg // 500  # inside blocks as well
+    value = np.full(5000, -1e7)
+    a = slow.gae(reward, value, long.tolist(), gamma=1e-6)
+    got = gae_returns_whitened(reward, value, long, gamma=1e-6).advantage
+    np.testing.assert_allclose(got, slow.whitened(a), rtol=0, atol=1e-7)
 
 
 # --- types, shapes, errors ---------------------------------------------------------------------------------
