@@ -98,7 +98,7 @@ TABLE = [
     (one(outcomes=[1]), r"^trajectory 1: outcomes is a list; give a dict of numbers$"),
     (
         one(outcomes={"a-b": 1}),
-        r"^trajectory 1: outcomes has the name 'a-b'; names are identifiers \(let",
+        r"^trajectory 1: outcomes has the name 'a-b'; names are identifiers \(letters, digits, _",
     ),
     (one(outcomes={"a": None}), r"^trajectory 1: outcomes\['a'\] is None; leave the name out where it was not scored$"),
     (one(outcomes={"a": np.nan}), r"^trajectory 1: outcomes\['a'\] is nan; give a finite number"),
