@@ -196,11 +196,8 @@ def _decoder(start: Path) -> Callable[[Any], list[str]]:
 
 
 def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {name: summary[name] for name in ("truth", "env", "size")}
-    learning = {k: v for k, v in summary["learning"].items() if k in (*ARMS, "before")}
     return {
-        **plain,
-        "learning": learning,
+        **{name: summary[name] for name in ("truth", "learning", "env", "size")},
         "credit share of an iteration": f"{summary['credit_share']:.2%}",
         "seconds": round(summary["seconds"]),
     }
