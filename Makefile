@@ -21,7 +21,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install -qq $(if $(TORCH_INDEX),
 # One thread per process: the tests run side by side, and sums come out in one order.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help .venv test test-full lint format types demo bench wheel clean
+.PHONY: help .venv test test-full lint format types demo tables bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ types: $(STAMP) ## mypy, strict
 
 demo: $(STAMP) ## train an agent with two credit methods, report in runs/demo (APPORTION_DEMO=quick: toy size)
 	$(BIN)/apportion demo --out runs/demo
+
+tables: $(STAMP) ## write the generated tables into README.md and docs/methods.md
+	$(PY) .ci/tables.py
 
 bench: $(STAMP) ## time against the peers, as ratios measured in one run
 	$(PY) -m apportion.bench.speed
