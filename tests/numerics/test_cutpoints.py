@@ -121,7 +121,7 @@ def test_one_way_of_cutting(given_):
 
 def test_what_it_refuses():
     for bad in (0, True, 1.5):
-        with pytest.raises(ConfigError, match="cutpoint_starts: count is .*; give a whole number from 1 on"):
+        with pytest.raises(ConfigError, match=r"cutpoint_starts: count is .*; give a whole number from 1 on"):
             starts(P, count=bad)
     for rho in (0.0, 1.1, float("nan")):
         with pytest.raises(ConfigError, match=r"rho is .*; a probability threshold lies in \(0, 1\]"):

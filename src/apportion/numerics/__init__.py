@@ -6,6 +6,7 @@ order; recursions (``to_go``, ``gae``) need each segment to be one contiguous ru
 
 from apportion.numerics.cutpoints import below_probability, cutpoint_starts
 from apportion.numerics.labels import labels
+from apportion.numerics.quantiles import seg_quantile
 from apportion.numerics.scan import (
     AdvantagesAndReturns,
     gae,
@@ -35,6 +36,7 @@ __all__ = [
     "labels",
     "seg_count",
     "seg_mean",
+    "seg_quantile",
     "seg_std",
     "seg_sum",
     "spread_floor",

@@ -1,6 +1,7 @@
 """Cutpoint partitions compiled with numba; see `_numpy_cutpoints` for what each function means.
 
-A token below the limit is what a processor cannot predict, so the loops always store and only the counters depend on it.
+Whether a token is below the limit is what a processor cannot predict, so the loops always store, and only counters
+depend on it.
 """
 
 from __future__ import annotations
