@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.params import method_params
 from apportion.cli.sources import load
 from apportion.credit import Credit
+from apportion.data import Batch
 from apportion.errors import ConfigError
 from apportion.numerics import seg_mean
 
@@ -22,6 +24,9 @@ def assign(
     method: str = typer.Option("gigpo", "--method", "-m", help="Name or expression, like 'grpo | whiten'."),
     unit: str = typer.Option(
         "", "--unit", "-u", help="episode, turn, step, segment, token or agent; default: the method's."
+    ),
+    states: str = typer.Option(
+        "exact", "--states", help="What counts as one state: exact, normalised, learned, near or blocks."
     ),
     out: Path = typer.Option(None, "--out", "-o", help="Write the credit here (.jsonl or .parquet)."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
@@ -38,7 +43,7 @@ def assign(
     from apportion.assign import assign as assign_credit
     from apportion.assign import check_expression, required_cut
     from apportion.credit.files import check_credit_path, write_credit
-    from apportion.units import CUTS
+    from apportion.units import CUTS, STATES
 
     if not path.exists() and any(Path(argument).exists() for argument in context.args):
         raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
@@ -49,19 +54,34 @@ def assign(
     level = unit or required_cut(method)
     if level not in CUTS:
         raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+    if states not in STATES:
+        raise ConfigError(f"no state rule named {states!r}; there are {', '.join(STATES)}")
+    keyed = {} if states == "exact" else {"state": states}
+    if keyed and "state" not in inspect.signature(CUTS[level]).parameters:
+        raise ConfigError(f"--states {states} needs units with states, and by_{level} has none; cut by step or turn")
     batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
     with progress(f"crediting {len(batch)} trajectories"):
-        credit = assign_credit(method, CUTS[level](batch), **params)
+        credit = assign_credit(method, CUTS[level](batch, **keyed), **params)
     if out is not None:
         with progress(f"writing {out.name}"):
             write_credit(out, credit)
-    summary = _summary(credit)
+    summary = _summary(credit) | ({"states": states, "stripped": _stripped(batch, states)} if keyed else {})
     if json:
         emit_json({"schema": "apportion.assign/1", "out": None if out is None else str(out), **summary})
         return
     _show(credit, summary)
     if out is not None:
         remark(f"wrote {out}; look at it with `apportion view {out}`")
+
+
+def _stripped(batch: Batch, states: str) -> list[str]:
+    """What a normalising rule took out of the states, as sentences; nothing for other rules."""
+    from apportion.units import Normalised, state_rule
+
+    rule = state_rule(states, batch)
+    if not isinstance(rule, Normalised):
+        return []
+    return rule.report(batch.state_S.tolist(), batch.group_of_N[batch.traj_of_S].tolist()).lines()
 
 
 def _summary(credit: Credit) -> dict[str, Any]:
@@ -118,6 +138,8 @@ def _show(credit: Credit, summary: dict[str, Any]) -> None:
         f"{summary['credited_tokens']} of {summary['sampled_tokens']} sampled tokens hold credit, "
         f"context tokens none" + (" (text-only log: tokens are words)" if summary["text_only"] else "")
     )
+    for line in summary.get("stripped", ()):
+        remark(f"states: {line}")
     if summary["notes"]:
         remark(
             "notes: "
