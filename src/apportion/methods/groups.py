@@ -1,0 +1,89 @@
+"""How a value stands in its group, with every choice that trainers make differently as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from apportion.errors import ConfigError
+from apportion.numerics import Array, BoolArray, FloatArray, IntArray, centre, seg_count
+from apportion.numerics.segments import SPREAD_TOLERANCE
+from apportion.units import Units
+
+SINGLETONS = ("zero", "raw")
+VOTES = ("trajectory", "unit")
+
+
+def one_of(who: str, options: Sequence[str], **given: Any) -> None:
+    """Raise one sentence unless each value given is among the options."""
+    for name, value in given.items():
+        if value not in options:
+            raise ConfigError(f"{who}: {name} is {value!r}; give one of {', '.join(map(repr, options))}")
+
+
+def compared(
+    x_X: Array,
+    seg_of_X: IntArray,
+    *,
+    where: BoolArray,
+    scale: str = "none",
+    ddof: int = 1,
+    epsilon: float = 0.0,
+    singleton: str = "zero",
+    leave_one_out: bool = False,
+) -> FloatArray:
+    """`centre`, and what a group of one gets: 0, or with "raw" its own value, over 1 + epsilon if scaled, as in verl."""
+    out = centre(x_X, seg_of_X, scale=scale, ddof=ddof, epsilon=epsilon, where=where, leave_one_out=leave_one_out)
+    if singleton == "raw" and len(out):
+        alone = where & (seg_count(seg_of_X, where=where)[seg_of_X] == 1)
+        out[alone] = np.asarray(x_X)[alone] / (1.0 + epsilon if scale == "std" else 1.0)
+    return out
+
+
+def outcome_compared(
+    units: Units, *, scale: str, ddof: int, epsilon: float, singleton: str = "zero", vote: str = "trajectory"
+) -> FloatArray:
+    """Each unit's trajectory against its group, (S,); with ``vote="unit"`` a trajectory counts once per unit."""
+    one_of("group comparison", SINGLETONS, singleton=singleton)
+    one_of("group comparison", VOTES, vote=vote)
+    how: dict[str, Any] = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "singleton": singleton}
+    if vote == "unit":
+        return compared(units.outcome_N[units.traj_of_S], units.group_of_S, where=units.valid_S, **how)
+    return compared(units.outcome_N, units.group_of_N, where=units.valid_N, **how)[units.traj_of_S]
+
+
+def whitened(
+    x_S: FloatArray,
+    weight_S: Array,
+    *,
+    scale: str = "std",
+    ddof: int = 1,
+    epsilon: float = 0.0,
+    floor: float = 0.0,
+) -> tuple[FloatArray, float, float]:
+    """Values with mean 0 and variance 1 over the batch, and the mean and divisor that did it.
+
+        out[s] = (x[s] - mean) / sqrt(max(variance, floor) + epsilon)        weight[s] counts of each value
+
+    A value without weight becomes 0; without spread all are 0.
+    """
+    weight = np.asarray(weight_S, dtype=np.float64)
+    used, total = weight > 0, float(weight.sum())
+    if total <= ddof:
+        return np.zeros(len(x_S)), 0.0, 1.0
+    mean = float(weight @ np.where(used, x_S, 0.0) / total)
+    moved = np.where(used, x_S - mean, 0.0)
+    variance = float(weight @ moved**2 / (total - ddof))
+    if variance**0.5 <= SPREAD_TOLERANCE * float(np.abs(x_S[used]).max()):
+        return np.zeros(len(x_S)), mean, 1.0
+    std = (max(variance, floor) + epsilon) ** 0.5 if scale == "std" else 1.0
+    return moved / std, mean, std
+
+
+def position_S(units: Units) -> IntArray:
+    """Place of each unit in its trajectory, from 0 on."""
+    index = np.arange(len(units), dtype=np.int64)
+    first = np.append(True, units.traj_of_S[1:] != units.traj_of_S[:-1])[: len(index)]
+    return index - np.maximum.accumulate(np.where(first, index, 0))

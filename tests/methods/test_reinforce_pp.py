@@ -1,0 +1,138 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from apportion.assign import assign
+from apportion.data import Batch, Step, Trajectory
+from apportion.errors import ConfigError, DataError
+from apportion.units import by_token
+from tests.make import random_units, units_of
+from tests.plain import peers, plain, spread
+from tests.tree import average, q, tree_units
+
+
+def across_an_observation(reward=1.0):
+    """Two sampled tokens, two of the environment, two sampled; the reward at the end."""
+    steps = [Step(prompt_ids=[], ids=[1, 2]), Step(prompt_ids=[7, 8], ids=[3, 4], reward=reward)]
+    return by_token(Batch.from_trajectories([Trajectory(steps)]))
+
+
+@pytest.mark.parametrize(("gamma", "want"), [(1.0, [1, 1, 1, 1]), (0.5, [0.125, 0.25, 0.5, 1])])
+def test_worked_example_returns_cross_the_observation(gamma, want):
+    # the published scan multiplied by the mask: [0, 0, 1, 1] and [0, 0, .5, 1]
+    credit = assign("reinforce_pp", across_an_observation(), gamma=gamma, scale="none")
+    returns = np.array(want)
+    np.testing.assert_allclose(credit.advantage_S, returns - returns.mean())
+
+
+def test_worked_example_whitened():
+    # outcomes 1 0 0 over 1, 1 and 2 tokens: tokens 1 0 0 0, mean 1/4, sample variance 1/4, population 3/16
+    units = by_token(units_of([0, 1, 2], [1, 1, 1], [("A", 1, 1), ("A", 0, 1), ("A", 0, 2)]).batch)
+    np.testing.assert_allclose(assign("reinforce_pp", units).advantage_S, [1.5, -0.5, -0.5, -0.5])
+    np.testing.assert_allclose(assign("reinforce_pp", units, ddof=0).advantage_S[0], 0.75 / (3 / 16) ** 0.5)
+    np.testing.assert_allclose(assign("reinforce_pp", units, epsilon=0.75).advantage_S[0], 0.75)
+    np.testing.assert_allclose(assign("reinforce_pp", units, floor=4.0).advantage_S[0], 0.375)
+
+
+def test_worked_example_of_the_baseline_form():
+    # group of outcomes 3 1, group of one with 5: centred 1 -1 0, sample std 1; verl keeps the lone 5
+    units = units_of([0, 0, 1], [1, 1, 1], [("A", 3), ("A", 1), ("A", 5)])
+    np.testing.assert_allclose(assign("reinforce_pp", units, baseline="group").advantage_S, [1, -1, 0])
+    raw = assign("reinforce_pp", units, baseline="group", singleton="raw", scale="none")
+    np.testing.assert_allclose(raw.advantage_S, np.array([1, -1, 5]) - 5 / 3)
+    assert raw.notes["groups_of_one"] == 1
+
+
+def test_the_divergence_from_the_reference_is_a_reward():
+    step = Step(ids=[1, 2], logp=[-0.5, -1.0], ref_logp=[-1.0, -0.75], reward=1.0)
+    units = by_token(Batch.from_trajectories([Trajectory([step])]))
+    # rewards -.1 * .5 and 1 + .1 * .25: returns .975 and 1.025
+    credit = assign("reinforce_pp", units, kl_coef=0.1, scale="none")
+    np.testing.assert_allclose(credit.advantage_S, [-0.025, 0.025])
+
+
+def slow_returns(t, r, gamma, kl_coef, outcome):
+    rewards = list(r.rewards) if outcome is None else [*[0.0] * (len(r.rewards) - 1), outcome]
+    for s, step in enumerate(t.steps):
+        if kl_coef:
+            rewards[s] -= kl_coef * sum(a - b for a, b in zip(step.logp, step.ref_logp, strict=True))
+    return [sum(gamma ** (k - s) * rewards[k] for k in range(s, len(rewards))) for s in range(len(rewards))]
+
+
+MODES = list(
+    product([1.0, 0.9], [0.0, 0.3], ["none", "group"], ["std", "none"], [(0, 0.0, 0.0), (1, 0.1, 0.0), (1, 0.0, 5.0)])
+)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_equals_the_slow_reference(seed):
+    units = random_units(seed, forks=False)
+    rollouts = plain(units.batch)
+    for gamma, kl_coef, baseline, scale, (ddof, epsilon, floor) in MODES:
+        singleton = "raw" if seed % 2 else "zero"
+        flat = []
+        for t, r in zip(units.batch.trajectories, rollouts, strict=True):
+            outcome = None
+            if baseline == "group":
+                xs = peers(rollouts, r.group)
+                outcome = 0.0
+                if r.valid and len(xs) > 1:
+                    outcome = r.outcome - sum(xs) / len(xs) if spread(xs, 0) else 0.0
+                elif r.valid and singleton == "raw":
+                    outcome = r.outcome
+            flat += [
+                (g, n, r.valid) for g, n in zip(slow_returns(t, r, gamma, kl_coef, outcome), r.tokens, strict=True)
+            ]
+        tokens = [g for g, n, valid in flat for _ in range(n if valid else 0)]
+        mean = sum(tokens) / len(tokens)
+        std = spread(tokens, ddof)
+        divisor = (max(std**2, floor) + epsilon) ** 0.5 if scale == "std" else 1.0
+        want = [(g - mean) / divisor if valid and std else 0.0 for g, _, valid in flat]
+        got = assign(
+            "reinforce_pp",
+            units,
+            gamma=gamma,
+            kl_coef=kl_coef,
+            baseline=baseline,
+            scale=scale,
+            ddof=ddof,
+            epsilon=epsilon,
+            floor=floor,
+            singleton=singleton,
+        )
+        np.testing.assert_allclose(got.advantage_S, want, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_it_is_reinforce_whitened(seed):
+    units = random_units(seed, forks=False)
+    want = assign("reinforce(gamma=0.9) | whiten", units).advantage_S
+    np.testing.assert_allclose(assign("reinforce_pp", units, gamma=0.9).advantage_S, want, atol=1e-12)
+    want = assign("dr_grpo | whiten", units).advantage_S
+    np.testing.assert_allclose(assign("reinforce_pp", units, baseline="group").advantage_S, want, atol=1e-12)
+
+
+def test_its_mean_is_the_true_value_of_the_action_up_to_one_shift_and_one_scale():
+    units, moves = tree_units()
+    returns = assign("reinforce", units).advantage_S
+    got = average(assign("reinforce_pp", units).advantage_S * returns.std(ddof=1) + returns.mean(), moves)
+    assert got == pytest.approx({(s, a): q(s, a, 1.0) for s, a in got})
+
+
+def test_equal_rewards_and_a_single_token_give_zero():
+    units = units_of([0] * 3, [1] * 3, [("A", 0.3)] * 3)
+    assert assign("reinforce_pp", units).advantage_S.tolist() == [0, 0, 0]
+    assert assign("reinforce_pp", units_of([0], [1], [("A", 2)])).advantage_S.tolist() == [0]
+
+
+def test_what_it_refuses():
+    units = units_of([0], [1], [("A", 1)])
+    with pytest.raises(ConfigError, match="reinforce_pp: baseline is 'mean'; give one of 'none', 'group'"):
+        assign("reinforce_pp", units, baseline="mean")
+    with pytest.raises(ConfigError, match="reinforce_pp: scale is 'var'"):
+        assign("reinforce_pp", units, scale="var")
+    with pytest.raises(ConfigError, match="reinforce_pp: singleton is 'one'"):
+        assign("reinforce_pp", units, singleton="one")
+    with pytest.raises(DataError, match="reinforce_pp reads logp_S, which the units"):
+        assign("reinforce_pp", units, kl_coef=0.1)
