@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from apportion.cli import assign, check, convert, demo, methods, train, view
-from apportion.cli.run import stoppable
+from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
     name="apportion",

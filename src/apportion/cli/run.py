@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from apportion.cli.app import app
+from apportion.cli.interrupt import Stopped
 from apportion.cli.output import error
 from apportion.errors import ApportionError, ConfigError, MissingExtra
 
 FILE_PROBLEMS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
-
-
-class Stopped(BaseException):
-    """Ctrl-C, under a name of our own: the option parser would turn it into a plain failure."""
-
-
-def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Ctrl-C in a command reach `run`."""
-
-    @functools.wraps(command)
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except KeyboardInterrupt:
-            raise Stopped from None
-
-    return inner
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,8 +19,6 @@ def run(arguments: Sequence[str]) -> int:
 
     0 success, 1 findings or bad data, 2 wrong usage, 130 stopped by Ctrl-C.
     """
-    from apportion.cli.app import app
-
     try:
         app(args=list(arguments), prog_name="apportion")
     except SystemExit as leave:
