@@ -18,7 +18,7 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 BLOCK = 32
 SHORT = 16
 """Runs up to this length go position by position over all runs at once: a block would be mostly filling."""
-CHUNK = 2**16
+CHUNK = 2**17
 """Positions handled at a time, so that the temporaries stay in the cache."""
 
 Moments = tuple[int, float, float, float]
@@ -57,26 +57,25 @@ def gae(
             run_R = _ends(size_R[size_R > 0])
             if len(run_R) == 1:
                 continue
-        d = _gather(reward_X, lo, hi, spans)
-        value = None
-        if value_X is not None:
-            value = _gather(value_X, lo, hi, spans)
-            after = np.empty_like(value)
-            after[:-1] = value[1:]
-            after[run_R[1:] - 1] = last
-            after *= gamma
-            d += after
-            d -= value
-        out = scan(d, run_R, factor)
-        _scatter(out, advantage_X, lo, hi, spans)
+        reward = _gather(reward_X, lo, hi, spans)
+        value = None if value_X is None else _gather(value_X, lo, hi, spans)
+        if value is None:
+            a_X = reward.astype(np.float64)
+        else:
+            a_X = np.subtract(reward, value, dtype=np.float64)
+            a_X[:-1] += np.multiply(value[1:], gamma, dtype=np.float64)
+            end = run_R[1:] - 1
+            a_X[end] = reward[end].astype(np.float64) + gamma * last - value[end]
+        scan(a_X, run_R, factor)
+        _scatter(a_X, advantage_X, lo, hi, spans)
         if returns_X is not None:
-            _scatter(out if value is None else out + value, returns_X, lo, hi, spans)
+            _scatter(a_X if value is None else a_X + value, returns_X, lo, hi, spans)
             if count == 0:
-                shift = float(out[-1])
-            count += len(out)
-            out -= shift
-            first_moment += float(out.sum())
-            second_moment += float(out @ out)
+                shift = float(a_X[-1])
+            count += len(a_X)
+            a_X -= shift
+            first_moment += float(a_X.sum())
+            second_moment += float(a_X @ a_X)
     return count, shift, first_moment, second_moment
 
 
@@ -129,26 +128,18 @@ def centred(
     out_X[where] = (x_X[where] - mean_S[seg]) / divisor_S[seg]
 
 
-def scan(d_X: FloatArray, bounds_R: IntArray, factor: float) -> FloatArray:
-    """out[t] = d[t] + factor·out[t+1] inside each run; a value that is not finite stays inside its run."""
-    out = d_X.copy()
-    if factor == 0.0 or len(d_X) == 0:
-        return out
+def scan(x_X: FloatArray, bounds_R: IntArray, factor: float) -> None:
+    """In place: x[t] += factor·x[t+1] backwards inside each run. What is not finite stays inside its run."""
+    if factor == 0.0 or len(x_X) == 0:
+        return
     start_R, size_R = bounds_R[:-1], bounds_R[1:] - bounds_R[:-1]
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        if int(size_R.max()) <= SHORT:
-            _by_position(out, start_R, size_R, factor)
-            return out
-        if int(size_R.min()) <= SHORT:
-            short = size_R <= SHORT
-            _by_position(out, start_R[short], size_R[short], factor)
-            start_R, size_R = start_R[~short], size_R[~short]
-        odd = _by_block(d_X, start_R, size_R, factor, out)
-        if odd.any():  # 0·inf inside a product is NaN; the plain recursion has no such products
-            start_R, size_R = start_R[odd], size_R[odd]
-            _copy(d_X, start_R, out, start_R, size_R)
-            _by_position(out, start_R, size_R, factor)
-    return out
+        long = size_R > SHORT
+        if not long.all():
+            _by_position(x_X, start_R[~long], size_R[~long], factor)
+            start_R, size_R = start_R[long], size_R[long]
+        if len(size_R):
+            _by_block(x_X, start_R, size_R, factor)
 
 
 def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
@@ -162,21 +153,26 @@ def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor:
         out_X[at] += factor * out_X[at + 1]
 
 
-def _by_block(d_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float, out_X: FloatArray) -> BoolArray:
-    """Blocks of 32 for the given runs, written into ``out_X``; True for runs that hold NaN or inf."""
+def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
+    """In place, in blocks of 32; the last block of a run is filled up with zeros."""
     bounds = _ends(-(-size_R // BLOCK))
-    first_R = bounds[:-1]
-    block = np.zeros((int(bounds[-1]), BLOCK))
-    _copy(d_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
+    first_R, last_R = bounds[:-1], bounds[1:] - 1
+    block = np.empty((int(bounds[-1]), BLOCK))
+    block[last_R] = 0.0
+    _copy(x_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
     powers = _powers(factor)
     head = block @ powers[:, 0]
-    odd = np.logical_or.reduceat(~np.isfinite(head), first_R)
-    enters = np.zeros(len(head))  # what the next block of the same run hands over
-    enters[:-1] = scan(head, bounds, factor**BLOCK)[1:]
-    enters[bounds[1:] - 1] = 0.0
+    if not np.isfinite(head).all():  # 0·inf inside a product is NaN; the plain recursion has no such products
+        fine = ~np.logical_or.reduceat(~np.isfinite(head), first_R)
+        _by_position(x_X, start_R[~fine], size_R[~fine], factor)
+        if fine.any():
+            _by_block(x_X, start_R[fine], size_R[fine], factor)
+        return
+    scan(head, bounds, factor**BLOCK)
+    enters = np.append(head[1:], 0.0)  # what the next block of the same run hands over
+    enters[last_R] = 0.0
     block[:, -1] += factor * enters
-    _copy((block @ powers).reshape(-1), first_R * BLOCK, out_X, start_R, size_R)
-    return odd
+    _copy((block @ powers).reshape(-1), first_R * BLOCK, x_X, start_R, size_R)
 
 
 @functools.lru_cache(maxsize=64)
@@ -216,12 +212,12 @@ def _selected_before(at_R: IntArray, spans: Spans) -> IntArray:
     return to[k] + inside
 
 
-def _gather(x_X: Array, lo: int, hi: int, spans: Spans | None) -> FloatArray:
-    """A float64 copy of x[lo:hi], or of the spans end to end."""
+def _gather(x_X: Array, lo: int, hi: int, spans: Spans | None) -> Array:
+    """x[lo:hi], or its spans end to end."""
     if spans is None:
-        return x_X[lo:hi].astype(np.float64)
+        return x_X[lo:hi]
     at, to, size = spans
-    out = np.empty(int(size.sum()))
+    out = np.empty(int(size.sum()), x_X.dtype)
     _copy(x_X[lo:hi], at, out, to, size)
     return out
 

@@ -114,7 +114,7 @@ def _installed(name: str) -> Iterator[Path]:
 def versions() -> dict[str, str]:
     """Installed versions of what takes part."""
     found = {}
-    for package in ("numpy", "numba", "torch", "verl", "trl"):
+    for package in ("numpy", "numba", "torch", "verl", "trl", "torchrl"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
