@@ -43,7 +43,7 @@ def cutpoint_starts(
     Returns:
         Sorted positions, (segments,) int64; every run that is not empty has its first position among them.
 
-    Source: arXiv:2505.23564, section 4.2.
+    Source: arXiv:2505.23564, whose minimisation this solves; ``interval`` as in the authors' experiments.
     """
     name = "cutpoint_starts"
     given = {"count": count, "interval": interval}

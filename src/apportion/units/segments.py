@@ -76,7 +76,7 @@ def by_segment(
         ConfigError: unknown criterion, or an argument missing or out of place.
         DataError: the batch lacks what the criterion reads.
 
-    Source: arXiv:2505.23564, sections 4.2 and 5 (cutpoints); the share rule is its minimisation, solved.
+    Source: arXiv:2505.23564 (cutpoints); equal shares are the optimum of its minimisation.
     """
     given = {"count": count, "size": size, "interval": interval, "rho": rho, "share": share}
     options: dict[str, Any] = {"by": by} | {name: value for name, value in given.items() if value is not None}
