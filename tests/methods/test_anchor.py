@@ -1,3 +1,4 @@
+import dataclasses
 from itertools import product
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 
 from apportion.assign import assign
 from apportion.errors import ConfigError, DataError
+from apportion.methods.notes import size_histogram
 from apportion.units import by_token
 from tests.make import random_units, units_of
 from tests.plain import plain, spread
@@ -33,7 +35,43 @@ def test_worked_example(params, want):
 
 def test_notes_count_company_and_repeats():
     credit = assign("anchor", units_of([0, 0], [3, 1], [("s", 0), ("s", 0), ("x", 1), ("s", 0)]))
-    assert credit.notes == {"states": 2, "units_without_company": 1, "share_with_company": 0.75, "own_repeats": 1}
+    assert credit.notes == {
+        "states": 2,
+        "state_sizes": "1:1 3-4:1",
+        "units_without_company": 1,
+        "share_with_company": 0.75,
+        "own_repeats": 1,
+    }
+
+
+def test_the_histogram_of_state_sizes():
+    assert size_histogram(np.array([1, 0, 1, 2, 3, 4, 5, 8, 9, 16, 17])) == "1:2 2:1 3-4:2 5-8:2 9-16:2 17-32:1"
+    assert size_histogram(np.array([0])) == ""
+
+
+def test_a_trajectory_that_is_stuck_votes_once():
+    # twenty visits with return 0 and one with 1: the mean is 1/21 by visits, 1/2 by trajectories
+    units = units_of([0, 0], [20, 1], [("s", 0)] * 20 + [("s", 1)])
+    by_visits = assign("anchor", units)
+    np.testing.assert_allclose(by_visits.advantage_S, [-1 / 21] * 20 + [20 / 21])
+    assert by_visits.notes["own_repeats"] / len(units) == pytest.approx(0.904762, abs=1e-6)
+    assert assign("anchor", units, repeats="once").advantage_S.tolist() == [-0.5] * 20 + [0.5]
+    alone = units_of([0], [3], [("s", 0), ("s", 0), ("s", 1)])
+    credit = assign("anchor", alone, repeats="once", gamma=0.5)
+    assert credit.advantage_S.tolist() == [0, 0, 0]
+    assert credit.notes["units_without_company"] == 3
+    assert assign("anchor", alone, gamma=0.5).advantage_S.any()
+
+
+def test_votes_by_hand():
+    # returns in s: .5 and 1 by the first, 0 by the second; votes .75 and 0, mean .375, sample std .75/sqrt(2)
+    units = units_of([0, 0], [2, 1], [("s", 0), ("s", 1), ("s", 0)])
+    assert assign("anchor", units, gamma=0.5, repeats="once").advantage_S.tolist() == [0.125, 0.625, -0.375]
+    level = units_of([0, 0], [3, 1], [("s", 0), ("s", 0), ("s", 0.1), ("s", 0.1)])
+    assert (0.1 + 0.1 + 0.1) / 3 != 0.1  # rounding is no signal
+    assert not assign("anchor", level, gamma=1.0, repeats="once").advantage_S.any()
+    scaled = assign("anchor", units, gamma=0.5, repeats="once", scale="std", epsilon=0.25).advantage_S
+    np.testing.assert_allclose(scaled, np.array([0.125, 0.625, -0.375]) / (0.75 / 2**0.5 + 0.25), rtol=1e-12)
 
 
 def test_states_of_other_groups_are_other_states():
@@ -42,34 +80,47 @@ def test_states_of_other_groups_are_other_states():
     assert assign("anchor", units).advantage_S.tolist() == [0.5, -0.5, 0, 0]
 
 
-def slow_anchor(rollouts, gamma, scale, ddof):
+def slow_anchor(rollouts, gamma, scale, ddof, repeats="all", epsilon=0.0):
     returns = [
         [sum(gamma ** (k - s) * r.rewards[k] for k in range(s, len(r.rewards))) for s in range(len(r.rewards))]
         for r in rollouts
     ]
     for r, own in zip(rollouts, returns, strict=True):
         for s, state in enumerate(r.states):
-            same = [
-                returns[i][k]
+            visits = [
+                [returns[i][k] for k in range(len(other.states)) if other.states[k] == state]
                 for i, other in enumerate(rollouts)
-                for k in range(len(other.states))
-                if other.valid and other.group == r.group and other.states[k] == state
+                if other.valid and other.group == r.group
             ]
-            if not r.valid or len(same) < 2:
+            every = [x for visit in visits for x in visit]
+            same = every if repeats == "all" else [sum(visit) / len(visit) for visit in visits if visit]
+            if not r.valid or len(same) < 2 or not spread(every, 0):
                 yield 0.0
                 continue
             std = spread(same, ddof)
             advantage = own[s] - sum(same) / len(same)
-            yield advantage if scale == "none" else advantage / std if std else 0.0
+            yield advantage if scale == "none" else advantage / (std + epsilon) if std else 0.0
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
-    for gamma, scale, ddof in product([1.0, 0.9], ["none", "std"], [0, 1]):
-        got = assign("anchor", units, gamma=gamma, scale=scale, ddof=ddof).advantage_S
-        np.testing.assert_allclose(got, list(slow_anchor(rollouts, gamma, scale, ddof)), atol=1e-9)
+    for mode in product([1.0, 0.9], ["none", "std"], [0, 1], ["all", "once"], [0.0, 1e-3]):
+        params = dict(zip(("gamma", "scale", "ddof", "repeats", "epsilon"), mode, strict=True))
+        got = assign("anchor", units, **params).advantage_S
+        np.testing.assert_allclose(got, list(slow_anchor(rollouts, *mode)), atol=1e-9, err_msg=str(params))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_repeats_once_is_all(seed):
+    units = random_units(seed, forks=False)
+    states = np.empty(len(units), dtype=object)  # the start, where all meet, and states that nobody meets again
+    states[:] = ["start" if first else str(s) for s, first in enumerate(np.append(1, np.diff(units.traj_of_S)))]
+    units = dataclasses.replace(units, state_S=states)
+    once = assign("anchor", units, repeats="once").advantage_S
+    np.testing.assert_allclose(once, assign("anchor", units).advantage_S, atol=1e-12)
+    assert once.any()
 
 
 def test_with_one_state_and_one_step_each_it_is_dr_grpo():
@@ -88,6 +139,8 @@ def test_what_it_refuses():
     units = random_units(1, forks=False)
     with pytest.raises(ConfigError, match="anchor: scale is 'batch'; give 'none' or 'std'"):
         assign("anchor", units, scale="batch")
+    with pytest.raises(ConfigError, match="anchor: repeats is 'first'; give 'all' or 'once'"):
+        assign("anchor", units, repeats="first")
     with pytest.raises(
         DataError, match="anchor credits steps, the units are tokens; cut the batch with by_step or by_turn"
     ):

@@ -8,8 +8,7 @@ from apportion.errors import ConfigError, DataError
 from apportion.units import by_episode
 from tests.make import random_units, units_of
 from tests.methods.test_anchor import AT_ANCHOR, TOY, TOY_STEPS, slow_anchor
-from tests.methods.test_grpo import slow_grpo
-from tests.plain import plain
+from tests.plain import plain, spread
 from tests.tree import advantages, average, q, tree_units, value
 
 
@@ -49,15 +48,67 @@ def test_long_failures_do_not_drag_the_episode_mean():
     np.testing.assert_allclose(np.unique(scaled.round(4)), [-0.8660, 0.8660])
 
 
-@pytest.mark.parametrize("seed", range(50))
+def test_the_released_code_on_long_failures():
+    # the same, each row with a vote: mean .6542, sample std 2.4843
+    lengths = [3, 50, 4, 50]
+    steps = [(f"{i}.{s}", 10 if i % 2 == 0 and s == n - 1 else 0) for i, n in enumerate(lengths) for s in range(n)]
+    units = units_of([0] * 4, lengths, steps)
+    parts = np.unique(assign("gigpo", units, votes="row").parts["episode"].round(4))
+    np.testing.assert_allclose(parts, [-0.6542, 9.3458], atol=1e-4)
+    scaled = assign("gigpo", units, votes="row", scale="std", epsilon=1e-6).parts["episode"]
+    np.testing.assert_allclose(np.unique(scaled.round(4)), [-0.2633, 3.7619], atol=1e-4)
+
+
+def test_the_released_code_on_the_full_pass_and_on_a_lone_trajectory():
+    steps = [("s0", 0), ("s1", 0), ("s2", 10), ("s0", 0), ("s1", 0)]
+    steps += [("s0", 0), ("s3", 0), ("s0", 0), ("s1", 0), ("s2", 10)]
+    units = units_of([0, 0, 0], [3, 2, 5], steps)
+    whole = [4.4762, 5.1667, 2.0, -14.5488, -14.3333, 3.5963, 2.0, 4.4762, 5.1667, 2.0]
+    np.testing.assert_allclose(assign("gigpo", units, votes="row").advantage_S, whole, atol=1e-4)
+    alone = units_of(["a", "b", "b"], [1, 1, 1], [("s", 7), ("s", 1), ("s", 0)])
+    assert assign("gigpo", alone).parts["episode"].tolist() == [0, 0.5, -0.5]
+    assert assign("gigpo", alone, group_of_one="raw").parts["episode"].tolist() == [7, 0.5, -0.5]
+    scaled = assign("gigpo", alone, group_of_one="raw", scale="std", epsilon=0.75).parts["episode"]
+    assert scaled[0] == 4.0
+    longer = units_of(["a"], [2], [("s", 0), ("t", 7)])  # two rows with one score: no spread, 0
+    assert assign("gigpo", longer, group_of_one="raw", votes="row").parts["episode"].tolist() == [0, 0]
+    assert assign("gigpo", longer, group_of_one="raw").parts["episode"].tolist() == [7, 7]
+
+
+def slow_episode(rollouts, scale, ddof, votes, group_of_one, epsilon):
+    for r in rollouts:
+        xs = [
+            other.outcome
+            for other in rollouts
+            if other.valid and other.group == r.group
+            for _ in (other.rewards if votes == "row" else [0])
+        ]
+        std = spread(xs, ddof)
+        if not r.valid:
+            advantage = 0.0
+        elif len(xs) == 1:
+            advantage = 0.0 if group_of_one == "zero" else r.outcome / (1 + epsilon if scale == "std" else 1)
+        elif not spread(xs, 0):
+            advantage = 0.0
+        else:
+            advantage = (r.outcome - sum(xs) / len(xs)) / (std + epsilon if scale == "std" else 1)
+        yield from [advantage] * len(r.rewards)
+
+
+MODES = list(product(["none", "std"], [0, 1], ["trajectory", "row"], ["zero", "raw"], [0.0, 1e-3]))
+
+
+@pytest.mark.parametrize("seed", range(64))
 def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
-    for gamma, scale, ddof in product([1.0, 0.9], ["none", "std"], [0, 1]):
-        episode = list(slow_grpo(rollouts, scale, ddof, 0.0))
-        step = np.array(list(slow_anchor(rollouts, gamma, scale, ddof)))
+    scale, ddof, votes, group_of_one, epsilon = MODES[seed % len(MODES)]
+    episode = np.array(list(slow_episode(rollouts, scale, ddof, votes, group_of_one, epsilon)))
+    shared = {"scale": scale, "ddof": ddof, "votes": votes, "group_of_one": group_of_one, "epsilon": epsilon}
+    for gamma, repeats in product([1.0, 0.9], ["all", "once"]):
+        step = np.array(list(slow_anchor(rollouts, gamma, scale, ddof, repeats, epsilon)))
         for w in (0.0, 0.3, 1.0):
-            credit = assign("gigpo", units, gamma=gamma, step_weight=w, scale=scale, ddof=ddof)
+            credit = assign("gigpo", units, gamma=gamma, step_weight=w, repeats=repeats, **shared)
             np.testing.assert_allclose(credit.parts["episode"], episode, atol=1e-9)
             np.testing.assert_allclose(credit.parts["step"], w * step, atol=1e-9)
             np.testing.assert_allclose(credit.advantage_S, episode + w * step, atol=1e-9)
@@ -97,5 +148,9 @@ def test_what_it_refuses():
     units = random_units(1, forks=False)
     with pytest.raises(ConfigError, match="scale"):
         assign("gigpo", units, scale="batch")
+    with pytest.raises(ConfigError, match="gigpo: votes is 'step'; give 'trajectory' or 'row'"):
+        assign("gigpo", units, votes="step")
+    with pytest.raises(ConfigError, match="gigpo: group_of_one is 'nan'; give 'zero' or 'raw'"):
+        assign("gigpo", units, group_of_one="nan")
     with pytest.raises(DataError, match="gigpo credits steps, the units are episodes; cut the batch with by_step or"):
         assign("gigpo", by_episode(units.batch))

@@ -2,10 +2,12 @@
 
     A[s] = G[s] - mean_anchor G          G[s] = sum_k gamma^k r[s+k]
 
+What counts as one state is decided by the cut: ``by_step(batch, state="normalised")``, see `StateRule`.
+
 Use       as a summand: it is GiGPO's step part. Alone it is 0 wherever a state was visited once.
 Source    arXiv:2505.10978, eqs. 5-7.
 Compared  by reading, with verl-agent gigpo/core_gigpo.py, `step_norm_reward`.
-Deviates  1. scale="std" adds no epsilon; the code adds 1e-6.
+Deviates  1. scale="std" adds no epsilon; the code adds 1e-6 (``epsilon``).
           2. Equal texts are one state only inside a group (ROLL and Trinity pool them over the batch).
 """
 
@@ -13,8 +15,9 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
+from apportion.methods.notes import size_histogram
 from apportion.methods.registry import register
-from apportion.numerics import FloatArray, centre, labels, seg_count, to_go
+from apportion.numerics import BoolArray, FloatArray, IntArray, centre, labels, seg_count, seg_mean, seg_std, to_go
 from apportion.units import Units
 
 
@@ -28,42 +31,88 @@ from apportion.units import Units
     holds=("scale_equivariant", "local_to_group", "relabel_invariant"),
     chain=True,
 )
-def anchor(units: Units, *, gamma: float = 0.95, scale: str = "none", ddof: int = 1) -> Credit:
+def anchor(
+    units: Units,
+    *,
+    gamma: float = 0.95,
+    scale: str = "none",
+    ddof: int = 1,
+    repeats: str = "all",
+    epsilon: float = 0.0,
+) -> Credit:
     """Credit each unit with what followed it, compared in its anchor state.
 
     Args:
         units: S steps or turns. Reads reward_S (reward units) and state_S (equal keys are one anchor state,
-            compared inside one group only; several visits by one trajectory are several members).
+            compared inside one group only).
         gamma: discount per unit, in [0, 1].
         scale: "none" keeps reward units; "std" divides by the anchor group's std (no unit).
         ddof: of that std.
+        repeats: "all" counts every visit to a state, as the paper does, so that a trajectory stuck in one state is
+            compared with its own copies; "once" gives each trajectory one vote per state, its mean return there.
+        epsilon: added to the std, for parity with a host.
 
     Returns:
         Credit; units without company get 0 and are counted in the notes.
     """
-    advantage_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof)
+    advantage_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof, repeats=repeats, epsilon=epsilon)
     return Credit(advantage_S, units, notes=notes)
 
 
 def anchor_part(
-    units: Units, *, gamma: float, scale: str, ddof: int
+    units: Units, *, gamma: float, scale: str, ddof: int, repeats: str, epsilon: float
 ) -> tuple[FloatArray, dict[str, int | float | str]]:
-    """The step part and its notes: states, units without company, visits that repeat one's own."""
+    """The step part and its notes: states and their sizes, units without company, visits that repeat one's own."""
     if scale not in ("none", "std"):
         raise ConfigError(f"anchor: scale is {scale!r}; give 'none' or 'std'")
+    if repeats not in ("all", "once"):
+        raise ConfigError(f"anchor: repeats is {repeats!r}; give 'all' or 'once'")
     assert units.state_S is not None
     valid_S = units.valid_S
     anchor_S = labels(units.group_of_S, units.state_S)
     return_S = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
-    advantage_S = centre(return_S, anchor_S, scale=scale, ddof=ddof, where=valid_S)
-
+    vote_S = labels(anchor_S, units.traj_of_S)  # a trajectory in a state
     visits_A = seg_count(anchor_S, where=valid_S)
-    first_visits = len(np.unique(labels(anchor_S[valid_S], units.traj_of_S[valid_S])))
+    if repeats == "once":
+        advantage_S, votes_A = _by_vote(return_S, anchor_S, vote_S, valid_S, scale, ddof, epsilon)
+    else:
+        advantage_S = centre(return_S, anchor_S, scale=scale, ddof=ddof, epsilon=epsilon, where=valid_S)
+        votes_A = visits_A
     total = int(np.count_nonzero(valid_S))
+    alone = int(np.count_nonzero(votes_A[anchor_S[valid_S]] == 1))
     notes: dict[str, int | float | str] = {
         "states": int(np.count_nonzero(visits_A)),
-        "units_without_company": int(np.count_nonzero(visits_A == 1)),
-        "share_with_company": float((total - np.count_nonzero(visits_A == 1)) / total) if total else 0.0,
-        "own_repeats": total - first_visits,
+        "state_sizes": size_histogram(visits_A),
+        "units_without_company": alone,
+        "share_with_company": (total - alone) / total if total else 0.0,
+        "own_repeats": total - len(np.unique(vote_S[valid_S])),
     }
     return advantage_S, notes
+
+
+def _by_vote(
+    return_S: FloatArray,
+    anchor_S: IntArray,
+    vote_S: IntArray,
+    valid_S: BoolArray,
+    scale: str,
+    ddof: int,
+    epsilon: float,
+) -> tuple[FloatArray, IntArray]:
+    """Each return against the votes in its state, and the number of these votes."""
+    n = int(anchor_S.max()) + 1 if len(anchor_S) else 0
+    anchor_of_V = np.zeros(int(vote_S.max()) + 1 if len(vote_S) else 0, dtype=np.int64)
+    anchor_of_V[vote_S] = anchor_S
+    valid_V = np.zeros(len(anchor_of_V), dtype=bool)
+    valid_V[vote_S] = valid_S
+    vote_V = seg_mean(return_S, vote_S, n=len(anchor_of_V))
+    votes_A = seg_count(anchor_of_V, where=valid_V, n=n)
+    mean_A = seg_mean(vote_V, anchor_of_V, where=valid_V, n=n)
+    divisor_A = np.ones(n)
+    if scale == "std":
+        std_A = seg_std(vote_V, anchor_of_V, ddof=ddof, where=valid_V, n=n)
+        divisor_A = np.where(std_A > 0, std_A + epsilon, np.inf)
+    # one voter, or the same return in every visit: nothing to tell apart, rounding included
+    constant_A = seg_std(return_S, anchor_S, ddof=0, where=valid_S, n=n) == 0
+    divisor_A[(votes_A < 2) | constant_A] = np.inf
+    return np.where(valid_S, (return_S - mean_A[anchor_S]) / divisor_A[anchor_S], 0.0) + 0.0, votes_A

@@ -5,16 +5,20 @@
 Use       when states recur inside a group (games, web pages, tools). With no repeats it is GRPO.
 Source    arXiv:2505.10978, eqs. 3 and 5-8. It is the sum ``dr_grpo + w*anchor`` under one name.
 Compared  by reading, with verl-agent gigpo/core_gigpo.py, modes "mean_norm" and "mean_std_norm".
-Deviates  1. A trajectory counts once in the group mean; the code counts it once per step.
-          2. A lone trajectory gets episode part 0; the code returns its raw outcome.
-          3. scale="std" adds no epsilon; the code adds 1e-6.
+Deviates  1. A trajectory counts once in the group mean; the code counts it once per step (``votes="row"``).
+          2. A lone trajectory gets episode part 0; the code returns its raw outcome (``group_of_one="raw"``).
+          3. scale="std" adds no epsilon; the code adds 1e-6 (``epsilon``).
+          4. Equal states are equal texts; the code's similarity mode is the cut ``by_step(batch, state="blocks")``.
 """
 
+import numpy as np
+
 from apportion.credit import Credit
+from apportion.errors import ConfigError
 from apportion.methods.anchor import anchor_part
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import centre
+from apportion.numerics import centre, seg_count
 from apportion.units import Units
 
 
@@ -28,7 +32,18 @@ from apportion.units import Units
     holds=("scale_equivariant", "local_to_group", "relabel_invariant"),
     chain=True,
 )
-def gigpo(units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale: str = "none", ddof: int = 1) -> Credit:
+def gigpo(
+    units: Units,
+    *,
+    gamma: float = 0.95,
+    step_weight: float = 1.0,
+    scale: str = "none",
+    ddof: int = 1,
+    repeats: str = "all",
+    votes: str = "trajectory",
+    group_of_one: str = "zero",
+    epsilon: float = 0.0,
+) -> Credit:
     """Credit every step of every trajectory.
 
     Args:
@@ -38,6 +53,10 @@ def gigpo(units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale:
         step_weight: w above; 0 leaves plain outcome credit.
         scale: "none" keeps reward units; "std" divides each part by its std (no unit).
         ddof: of that std; the authors' code uses 1.
+        repeats: visits of one trajectory to one state count "all", or "once" with their mean; see `anchor`.
+        votes: who has one in the episode statistics, each "trajectory" or each "row" (unit), for parity.
+        group_of_one: episode part of a lone vote, "zero" or its "raw" outcome, for parity.
+        epsilon: added to every std, for parity.
 
     Returns:
         Credit with the parts "episode" and "step", which add up to it.
@@ -45,9 +64,19 @@ def gigpo(units: Units, *, gamma: float = 0.95, step_weight: float = 1.0, scale:
     Raises:
         DataError: the units carry no states or are not steps or turns.
     """
-    episode_N = centre(units.outcome_N, units.group_of_N, scale=scale, ddof=ddof, where=units.valid_N)
-    episode_S = episode_N[units.traj_of_S]
-    step_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof)
+    if votes not in ("trajectory", "row"):
+        raise ConfigError(f"gigpo: votes is {votes!r}; give 'trajectory' or 'row'")
+    if group_of_one not in ("zero", "raw"):
+        raise ConfigError(f"gigpo: group_of_one is {group_of_one!r}; give 'zero' or 'raw'")
+    outcome_V, group_of_V, valid_V = units.outcome_N, units.group_of_N, units.valid_N
+    if votes == "row":
+        outcome_V, group_of_V, valid_V = outcome_V[units.traj_of_S], units.group_of_S, units.valid_S
+    episode_V = centre(outcome_V, group_of_V, scale=scale, ddof=ddof, epsilon=epsilon, where=valid_V)
+    if group_of_one == "raw":
+        lone_V = valid_V & (seg_count(group_of_V, where=valid_V, n=len(units.batch.group_names))[group_of_V] == 1)
+        episode_V = np.where(lone_V, outcome_V / (1.0 + epsilon if scale == "std" else 1.0), episode_V)
+    episode_S = episode_V if votes == "row" else episode_V[units.traj_of_S]
+    step_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof, repeats=repeats, epsilon=epsilon)
     step_S = step_weight * step_S
     parts = {"episode": episode_S, "step": step_S}
     return Credit(episode_S + step_S, units, parts=parts, notes={**group_notes(units), **notes})

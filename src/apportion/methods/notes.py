@@ -1,10 +1,10 @@
-"""Counts that every reader of a group comparison should see: who had nobody to be compared with."""
+"""Counts that every reader of a group comparison should see: who had nobody to be compared with, and how many had."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from apportion.numerics import seg_count, seg_std
+from apportion.numerics import IntArray, seg_count, seg_std
 from apportion.units import Units
 
 
@@ -23,3 +23,11 @@ def group_notes(units: Units) -> dict[str, int]:
         "unknown_trajectories": int(np.count_nonzero(~units.valid_N)),
     }
     return {name: count for name, count in counts.items() if count}
+
+
+def size_histogram(size_X: IntArray) -> str:
+    """How many sets there are of each size, as one short text: ``"1:40 2:12 3-4:9 5-8:3"``; empty sets are left out."""
+    size = size_X[size_X > 0]
+    bins = np.bincount(np.ceil(np.log2(size)).astype(np.int64)) if len(size) else np.zeros(0, dtype=np.int64)
+    names = ["1", "2", *(f"{2 ** (k - 1) + 1}-{2**k}" for k in range(2, len(bins)))]
+    return " ".join(f"{name}:{count}" for name, count in zip(names, bins.tolist(), strict=False) if count)
