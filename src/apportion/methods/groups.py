@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from apportion.errors import ConfigError
-from apportion.numerics import Array, BoolArray, FloatArray, IntArray, centre, seg_count
+from apportion.numerics import Array, BoolArray, FloatArray, IntArray, centre, seg_count, to_go
 from apportion.numerics.segments import SPREAD_TOLERANCE
 from apportion.units import Units
 
 SINGLETONS = ("zero", "raw")
 VOTES = ("trajectory", "unit")
+CANCELLED = 1e-12
+"""A sum below this share of its summands' magnitudes is rounding."""
 
 
 def one_of(who: str, options: Sequence[str], **given: Any) -> None:
@@ -34,12 +36,19 @@ def compared(
     singleton: str = "zero",
     leave_one_out: bool = False,
 ) -> FloatArray:
-    """`centre`, and what a group of one gets: 0, or with "raw" its own value, over 1 + epsilon if scaled, as in verl."""
+    """`centre`, and what a group of one gets: 0, or with "raw" its value, over 1 + epsilon if scaled, as in verl."""
     out = centre(x_X, seg_of_X, scale=scale, ddof=ddof, epsilon=epsilon, where=where, leave_one_out=leave_one_out)
     if singleton == "raw" and len(out):
         alone = where & (seg_count(seg_of_X, where=where)[seg_of_X] == 1)
         out[alone] = np.asarray(x_X)[alone] / (1.0 + epsilon if scale == "std" else 1.0)
     return out
+
+
+def return_to_go(reward_S: FloatArray, units: Units, *, gamma: float) -> FloatArray:
+    """`to_go` per trajectory, where rewards that cancel leave 0, not a rounding that a std would blow up."""
+    return_S = to_go(reward_S, units.traj_of_S, gamma=gamma)
+    size_S = to_go(np.abs(reward_S), units.traj_of_S, gamma=gamma)
+    return np.where(np.abs(return_S) <= CANCELLED * size_S, 0.0, return_S)
 
 
 def outcome_compared(
