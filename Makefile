@@ -38,10 +38,10 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 test: $(STAMP) ## all fast tests
-	$(THREADS) $(PY) -m pytest -m "not slow" -n $(JOBS)
+	$(THREADS) $(PY) -m pytest -n $(JOBS)
 
 test-full: $(STAMP) ## all tests, also those marked slow
-	$(THREADS) $(PY) -m pytest -n $(JOBS)
+	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS)
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .
