@@ -1,0 +1,164 @@
+"""What sequences share: common prefixes inside groups, and the prefix tree they form, as runs.
+
+The tree is never built node by node. The set of sequences that share a prefix only changes where one of them drops
+out, so each sequence is a few *runs*: stretches of positions whose prefixes have the same sharers. A run stands for
+the tree's edge (and the node at its end); sequences on the same edge have runs with the same node id.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from apportion.errors import DataError
+from apportion.numerics import _numpy, _numpy_prefix, kernels
+from apportion.numerics.segments import seg_mean
+from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
+
+
+class Pairs(NamedTuple):
+    """Every ordered pair of different sequences of one group, and how many leading positions the two share."""
+
+    first_P: IntArray
+    second_P: IntArray
+    length_P: IntArray
+
+
+class Runs(NamedTuple):
+    """The prefix tree of every group.
+
+    Attributes:
+        seq_of_R: sequence of each run, non-decreasing; the runs of a sequence stand in order and cover it.
+        start_R: first position of each run in the flat array.
+        node_R: edge of the tree; equal for the sequences that share the run's prefixes.
+        members_R: selected sequences of the group that share these prefixes, the own one included if selected.
+    """
+
+    seq_of_R: IntArray
+    start_R: IntArray
+    node_R: IntArray
+    members_R: IntArray
+
+
+def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, group_of_N: IntArray) -> Pairs:
+    """Length of the longest common prefix of every ordered pair of different sequences inside each group.
+
+    Costs one comparison for each position that a sequence shares with those before it, and G² integers for a group of
+    G: what a third sequence shares with two others is known from what these share with each other.
+
+    Args:
+        token_X: ids. start_N, stop_N: sequence i is ``token_X[start_N[i]:stop_N[i]]``.
+        group_of_N: group of each sequence, any order.
+
+    Raises:
+        DataError: a sequence that reaches outside the ids.
+    """
+    token = np.ascontiguousarray(token_X, dtype=np.int64)
+    start, stop, group = (np.ascontiguousarray(x, dtype=np.int64) for x in (start_N, stop_N, group_of_N))
+    if len(start) and (start.min() < 0 or stop.max() > len(token) or (stop < start).any()):
+        raise DataError(f"common_prefixes: a sequence reaches outside the {len(token)} ids; check start_N and stop_N")
+    order = np.argsort(group, kind="stable")
+    bounds = np.flatnonzero(np.append(np.append(True, np.diff(group[order]) != 0), True)[-len(order) - 1 :])
+    bounds = bounds if len(order) else np.zeros(1, dtype=np.int64)
+    size = np.diff(bounds)
+    block = np.concatenate(([0], np.cumsum(size * size)))
+    shared = np.empty(int(block[-1]), dtype=np.int64)
+    _pick(len(token)).lcp(token, start[order], stop[order], bounds, block, shared)
+    # row and column of every entry of the blocks, without the diagonals
+    row = np.repeat(np.arange(len(order)), np.repeat(size, size))
+    column = np.arange(len(shared)) - np.repeat(block[:-1], size * size)
+    column = column % np.repeat(size, size * size) + np.repeat(bounds[:-1], size * size)
+    pair = row != column
+    return Pairs(order[row[pair]], order[column[pair]], shared[pair])
+
+
+def prefix_runs(
+    token_X: IntArray,
+    start_N: IntArray,
+    stop_N: IntArray,
+    group_of_N: IntArray,
+    *,
+    where: BoolArray | None = None,
+    limit_N: IntArray | None = None,
+) -> Runs:
+    """The prefix tree of every group, see `Runs`.
+
+    Args:
+        token_X, start_N, stop_N, group_of_N: see `common_prefixes`; sequences stand in order in ``token_X``.
+        where: sequences that count as sharers; the others get runs too, and change nobody's.
+        limit_N: position from which a sequence shares nothing any more; default its end.
+    """
+    n = len(start_N)
+    start, stop = np.asarray(start_N, dtype=np.int64), np.asarray(stop_N, dtype=np.int64)
+    end = stop if limit_N is None else np.clip(np.asarray(limit_N, dtype=np.int64), start, stop)
+    chosen = np.ones(n, dtype=bool) if where is None else np.asarray(where, dtype=bool)
+    pairs = common_prefixes(token_X, start, end, group_of_N)
+    use = chosen[pairs.second_P] & (pairs.length_P > 0)
+    first, second, length = pairs.first_P[use], pairs.second_P[use], pairs.length_P[use]
+
+    size = stop - start
+    width = int(size.max(initial=0)) + 1
+    key = first * width + length
+    order = np.argsort(key, kind="stable")
+    key, first, second = key[order], first[order], second[order]
+    # the lowest sharer among the pairs of one sequence from here on: going backwards, a new sequence starts lower
+    lowest = np.minimum.accumulate((second + first * n)[::-1])[::-1] - first * n
+
+    begins = np.flatnonzero(size) * width
+    parts = key[key % width < size[first]]
+    edge = np.unique(np.concatenate((begins, parts)))
+    seq, at = edge // width, edge % width
+    from_P = np.searchsorted(key, edge, side="right")
+    to_P = np.searchsorted(key, (seq + 1) * width, side="left")
+    sharers = to_P - from_P
+    lowest = np.append(lowest, n)
+    one = np.where(sharers > 0, lowest[np.minimum(from_P, len(lowest) - 1)], n)
+    one = np.where(chosen[seq], np.minimum(one, seq), np.where(sharers > 0, one, seq))
+    ordinal = np.arange(len(seq)) - np.searchsorted(seq, seq)
+    node = np.unique(one * (int(ordinal.max(initial=0)) + 1) + ordinal, return_inverse=True)[1]
+    return Runs(seq, start[seq] + at, node.astype(np.int64), sharers + chosen[seq])
+
+
+def prefix_values(
+    token_X: IntArray,
+    start_N: IntArray,
+    stop_N: IntArray,
+    group_of_N: IntArray,
+    x_N: Array,
+    *,
+    where: BoolArray | None = None,
+    out: FloatArray | None = None,
+) -> FloatArray:
+    """V of every prefix: the mean of x over the selected sequences of the group that start with it.
+
+    ``out`` (X,) float64 is written into where it is given; positions outside the sequences then stay as they are.
+
+    Returns:
+        (X,) float64; at each position the value of the prefix that ends *with* it, 0 outside the sequences.
+
+    Source: TEMPO's prefix-to-tree value; a leaf mean.
+    """
+    runs = prefix_runs(token_X, start_N, stop_N, group_of_N, where=where)
+    chosen = None if where is None else np.asarray(where, dtype=bool)[runs.seq_of_R]
+    value_R = seg_mean(np.asarray(x_N)[runs.seq_of_R], runs.node_R, where=chosen)[runs.node_R]
+    out = np.zeros(len(token_X)) if out is None else out
+    if len(value_R):
+        stop_R = np.append(runs.start_R[1:], 0)
+        last = np.append(runs.seq_of_R[1:] != runs.seq_of_R[:-1], True)
+        stop_R[last] = np.asarray(stop_N, dtype=np.int64)[runs.seq_of_R[last]]
+        _pick(len(token_X)).fill(runs.start_R, stop_R, value_R, out)
+    return out
+
+
+def _pick(size: int) -> ModuleType:
+    """The compiled kernels, or their NumPy twins, by the same rule as all kernels."""
+    return _numpy_prefix if kernels.pick(size) is _numpy else _compiled()
+
+
+@functools.cache
+def _compiled() -> ModuleType:
+    return importlib.import_module("apportion.numerics._numba_prefix")

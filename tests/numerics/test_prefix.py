@@ -1,0 +1,152 @@
+"""Common prefixes and prefix trees against plain loops over dictionaries, compiled and not."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apportion.errors import DataError
+from apportion.numerics.prefix import common_prefixes, prefix_runs, prefix_values
+
+
+@pytest.fixture(params=["0", "1"], ids=["numpy", "numba"])
+def kernels(request, monkeypatch):
+    if request.param == "1":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("APPORTION_NUMBA", request.param)
+
+
+def packed(rows):
+    size = np.array([len(row) for row in rows], dtype=np.int64)
+    stop = np.cumsum(size)
+    flat = np.array([token for row in rows for token in row], dtype=np.int64)
+    return flat, stop - size, stop
+
+
+def random_rows(seed):
+    """Groups of 1 to 9 short sequences over few ids; copies, prefixes of others and empty ones among them."""
+    rng = np.random.default_rng(seed)
+    rows, group = [], []
+    for g in range(int(rng.integers(1, 4))):
+        for _ in range(int(rng.integers(1, 10))):
+            row = rng.integers(0, 2, size=int(rng.integers(0, 8))).tolist()
+            if rows and rng.random() < 0.3:
+                row = rows[-1][: int(rng.integers(0, len(rows[-1]) + 1))] + row
+            rows.append(row)
+            group.append(g)
+    order = rng.permutation(len(rows))
+    return [rows[k] for k in order], np.array(group)[order]
+
+
+def shared(a, b):
+    k = 0
+    while k < min(len(a), len(b)) and a[k] == b[k]:
+        k += 1
+    return k
+
+
+def slow_sharers(rows, group, chosen, i, k):
+    """Sequences of the group that start with the first k ids of row i."""
+    return [
+        j
+        for j in range(len(rows))
+        if group[j] == group[i] and chosen[j] and len(rows[j]) >= k and rows[j][:k] == rows[i][:k]
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_common_prefixes_equal_a_loop(kernels, seed):
+    rows, group = random_rows(seed)
+    pairs = common_prefixes(*packed(rows), group)
+    got = {(i, j): k for i, j, k in zip(*(x.tolist() for x in pairs), strict=True)}
+    want = {
+        (i, j): shared(rows[i], rows[j])
+        for i in range(len(rows))
+        for j in range(len(rows))
+        if i != j and group[i] == group[j]
+    }
+    assert got == want
+
+
+@given(st.lists(st.lists(st.integers(0, 1), max_size=6), max_size=7))
+def test_common_prefixes_of_any_rows(rows):
+    pairs = common_prefixes(*packed(rows), np.zeros(len(rows), dtype=np.int64))
+    for i, j, k in zip(*(x.tolist() for x in pairs), strict=True):
+        assert k == shared(rows[i], rows[j])
+    assert len(pairs.length_P) == len(rows) * (len(rows) - 1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_runs_equal_the_sets_of_sharers(kernels, seed):
+    rows, group = random_rows(seed)
+    flat, start, stop = packed(rows)
+    chosen = np.random.default_rng(seed).random(len(rows)) < 0.8
+    runs = prefix_runs(flat, start, stop, group, where=chosen)
+    run_of_X = np.searchsorted(runs.start_R, np.arange(len(flat)), side="right") - 1
+    node_of = {}
+    for i, row in enumerate(rows):
+        before = None
+        for k in range(1, len(row) + 1):
+            sharers = slow_sharers(rows, group, chosen, i, k)
+            r = run_of_X[start[i] + k - 1]
+            assert runs.seq_of_R[r] == i
+            assert runs.members_R[r] == len(sharers)
+            # a run starts where the sharers change, and nowhere else
+            assert (runs.start_R[r] == start[i] + k - 1) == (sharers != before)
+            before = sharers
+            # a node is a set of sharers and where they came together; without sharers it is one's own
+            who = (group[i], tuple(sharers), k if not sharers else None, i if not sharers else None)
+            if sharers:
+                first = next(m for m in range(1, k + 1) if slow_sharers(rows, group, chosen, i, m) == sharers)
+                who = (group[i], tuple(sharers), tuple(row[:first]))
+            else:
+                who = (i, int(r))
+            assert node_of.setdefault(runs.node_R[r], who) == who
+    assert len(set(node_of.values())) == len(node_of)
+    assert sorted(set(runs.seq_of_R.tolist())) == [i for i, row in enumerate(rows) if row]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_values_equal_the_mean_over_sharers(kernels, seed):
+    rows, group = random_rows(seed)
+    rng = np.random.default_rng([seed, 1])
+    x, chosen = rng.normal(size=len(rows)), rng.random(len(rows)) < 0.8
+    got = prefix_values(*packed(rows), group, x, where=chosen)
+    want = []
+    for i, row in enumerate(rows):
+        for k in range(1, len(row) + 1):
+            sharers = slow_sharers(rows, group, chosen, i, k)
+            want.append(float(np.mean(x[sharers])) if sharers else 0.0)
+    np.testing.assert_allclose(got, want, atol=1e-12)
+
+
+def test_a_limit_ends_the_sharing(kernels):
+    rows = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 5]]
+    flat, start, stop = packed(rows)
+    runs = prefix_runs(flat, start, stop, np.zeros(3, dtype=np.int64), limit_N=start + np.array([2, 4, 4]))
+    assert runs.start_R.tolist() == [0, 2, 4, 6, 7, 8, 10, 11]
+    assert runs.members_R.tolist() == [3, 1, 3, 2, 1, 3, 2, 1]
+
+
+def test_long_sequences_are_compared_in_steps(kernels):
+    rng = np.random.default_rng(0)
+    trunk = rng.integers(0, 1000, size=5000).tolist()
+    rows = [[*trunk[:k], -1 - k] for k in (0, 1, 15, 16, 17, 79, 80, 81, 335, 336, 337, 5000)]
+    pairs = common_prefixes(*packed(rows), np.zeros(len(rows), dtype=np.int64))
+    for i, j, k in zip(*(x.tolist() for x in pairs), strict=True):
+        assert k == min(len(rows[i]), len(rows[j])) - 1
+
+
+def test_positions_between_the_sequences_are_zero(kernels):
+    flat = np.array([9, 1, 2, 9, 9, 1, 3])
+    got = prefix_values(flat, np.array([1, 5]), np.array([3, 7]), np.array([0, 0]), np.array([1.0, 0.0]))
+    assert got.tolist() == [0, 0.5, 1, 0, 0, 0.5, 0]
+    own = np.full(7, 8.0)
+    again = prefix_values(flat, np.array([1, 5]), np.array([3, 7]), np.array([0, 0]), np.array([1.0, 0.0]), out=own)
+    assert again is own
+    assert own.tolist() == [8, 0.5, 1, 8, 8, 0.5, 0]
+
+
+def test_what_it_refuses():
+    with pytest.raises(DataError, match="common_prefixes: a sequence reaches outside the 3 ids; check start_N"):
+        common_prefixes(np.arange(3), np.array([0]), np.array([4]), np.array([0]))
