@@ -21,7 +21,8 @@ def units():
 def test_a_name_with_parameters():
     credit = assign("gigpo", units(), gamma=0.9)
     assert credit.method == "gigpo"
-    assert credit.params == {"gamma": 0.9, "step_weight": 1.0, "scale": "none", "ddof": 1}
+    assert credit.params == {**get("gigpo").defaults, "gamma": 0.9}
+    assert credit.params["step_weight"] == 1.0
     same = assign("gigpo(gamma=0.9)", units())
     assert same.advantage_S.tolist() == credit.advantage_S.tolist()
     assert same.record() == credit.record()
