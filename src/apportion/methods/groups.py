@@ -44,6 +44,12 @@ def compared(
     return out
 
 
+def added(parts: Sequence[FloatArray]) -> FloatArray:
+    """The sum of parts, 0 where they cancel up to rounding."""
+    total, size = np.sum(parts, axis=0), np.sum(np.abs(parts), axis=0)
+    return np.where(np.abs(total) <= CANCELLED * size, 0.0, total)
+
+
 def return_to_go(reward_S: FloatArray, units: Units, *, gamma: float) -> FloatArray:
     """`to_go` per trajectory, where rewards that cancel leave 0, not a rounding that a std would blow up."""
     return_S = to_go(reward_S, units.traj_of_S, gamma=gamma)
