@@ -66,12 +66,14 @@ def test_what_a_method_requires_and_the_units_lack():
         r"\['prm_logp'\], one number for every sampled token$",
         "reward_parts": r"^m reads reward_parts, .* lack; named parts of the rewards: give Step.rewards$",
         "outcome_parts": r"^m reads outcome_parts, .* lack; named parts of the outcomes: give Trajectory.outcomes$",
+        "reward_parts:work": r"^m reads reward_parts:work, .* lack; give Step.rewards\['work'\]$",
+        "outcome_parts:länge": r"^m reads outcome_parts:länge, .* lack; give Trajectory.outcomes\['länge'\]$",
         "column:": r"^m: no unit column is named 'column:'; there are .* and column:NAME$",
     }.items():
         with pytest.raises(DataError, match=sentence):
             bare.require("m", column)
     full = random_units(0, parts=True, columns=("prm_logp",))
-    full.require("m", "column:prm_logp", "reward_parts", "outcome_parts")
+    full.require("m", "column:prm_logp", "reward_parts", "outcome_parts", "reward_parts:work", "outcome_parts:länge")
 
 
 def test_named_columns_are_checked():

@@ -34,10 +34,10 @@ def _say(row: FloatArray) -> str:
     return f"{row[0]:.6g}" if row[1] else "unknown"
 
 
-def assert_close(got: FloatArray, want: FloatArray, what: str) -> None:
-    """Equal up to rounding."""
+def assert_close(got: FloatArray, want: FloatArray, what: str, size: float = 0.0) -> None:
+    """Equal up to the rounding of numbers as large as these, or as ``size``."""
     gap = np.abs(got - want)
-    limit = TOLERANCE * max(float(np.abs(want).max(initial=0.0)), float(np.abs(got).max(initial=0.0)), 1e-300)
+    limit = TOLERANCE * max(float(np.abs(want).max(initial=0.0)), float(np.abs(got).max(initial=0.0)), size, 1e-300)
     if (gap > limit).any():
         s = int(gap.argmax())
         raise AssertionError(f"{what} at {s}: {got[s]:.6g}, expected {want[s]:.6g}")

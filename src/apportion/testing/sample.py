@@ -97,15 +97,15 @@ def mute(rollout: Trajectory) -> Trajectory:
 
 
 def _with_parts(rollout: Trajectory, rng: np.random.Generator) -> Trajectory:
-    """Named parts where something was scored; one part of the outcome is missing now and then."""
+    """Named parts where something was scored, the end included; one part of the outcome is missing now and then."""
+    if rollout.total is None:
+        return rollout
     steps = [
-        step
-        if step.reward is None
-        else dataclasses.replace(step, rewards={"format": float(rng.integers(0, 2)), "work": float(rng.normal())})
+        dataclasses.replace(step, rewards={"format": float(rng.integers(0, 2)), "work": float(rng.normal())})
+        if step.reward is not None or step is rollout.steps[-1]
+        else step
         for step in rollout.steps
     ]
-    if rollout.total is None:
-        return dataclasses.replace(rollout, steps=steps)
     outcomes = {"correct": float(rng.integers(0, 2)), "length": float(rng.normal())}
     if rng.random() < 0.1:
         del outcomes["length"]

@@ -35,6 +35,13 @@ COLUMNS = {
 NAMED = {"columns": "S", "reward_parts": "S", "outcome_parts": "N"}
 """Fields that hold arrays by name, and their axis."""
 
+BY_NAME = {
+    "column": ("columns", "Step.columns[{!r}], one number for every sampled token"),
+    "reward_parts": ("reward_parts", "Step.rewards[{!r}]"),
+    "outcome_parts": ("outcome_parts", "Trajectory.outcomes[{!r}]"),
+}
+"""Forms ``kind:NAME`` that a method may require: the field of `Units`, and where its arrays come from."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
@@ -162,11 +169,11 @@ class Units:
         """Raise one sentence for the first column that ``who`` reads and these units lack."""
         for column in columns:
             kind, _, name = column.partition(":")
-            if kind == "column" and name:
-                if name not in self.columns:
+            if kind in BY_NAME and name:
+                holder, source = BY_NAME[kind]
+                if name not in getattr(self, holder):
                     raise DataError(
-                        f"{who} reads {column}, which the units (cut by {self.level}) lack; "
-                        f"give Step.columns[{name!r}], one number for every sampled token"
+                        f"{who} reads {column}, which the units (cut by {self.level}) lack; give {source.format(name)}"
                     )
                 continue
             if column not in COLUMNS:
