@@ -5,6 +5,7 @@ order; recursions (``to_go``, ``gae``) need each segment to be one contiguous ru
 """
 
 from apportion.numerics.cutpoints import below_probability, cutpoint_starts
+from apportion.numerics.grams import GramTable, Marks, gram_table, mark_grams
 from apportion.numerics.labels import labels
 from apportion.numerics.quantiles import seg_quantile
 from apportion.numerics.scan import (
@@ -25,7 +26,9 @@ __all__ = [
     "Array",
     "BoolArray",
     "FloatArray",
+    "GramTable",
     "IntArray",
+    "Marks",
     "below_probability",
     "centre",
     "cutpoint_starts",
@@ -33,7 +36,9 @@ __all__ = [
     "gae_padded",
     "gae_returns_whitened",
     "gae_returns_whitened_padded",
+    "gram_table",
     "labels",
+    "mark_grams",
     "seg_count",
     "seg_mean",
     "seg_quantile",
