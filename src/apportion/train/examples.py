@@ -79,10 +79,8 @@ class Micro:
     """Rows that are run together, and the trained tokens that are read off them."""
 
     rows: tuple[tuple[int, ...], ...]
-    keep: int
     k: IntArray  # trained tokens, positions in Examples
     row_k: IntArray
-    back_k: IntArray  # distance of the predicting position from the right end
 
 
 def micro_batches(examples: Examples, sequences: IntArray, micro_tokens: int) -> Iterator[Micro]:
@@ -100,16 +98,13 @@ def micro_batches(examples: Examples, sequences: IntArray, micro_tokens: int) ->
         place = np.full(len(inputs), -1, dtype=np.int64)
         place[members] = np.arange(len(members))
         k = np.flatnonzero((of_k >= 0) & (place[np.maximum(of_k, 0)] >= 0))
-        back = size[of_k[k]] - examples.at_K[k]
-        yield Micro(tuple(inputs[i] for i in members), int(back.max()), k, place[of_k[k]], back)
+        yield Micro(tuple(inputs[i] for i in members), k, place[of_k[k]])
 
 
 def score(policy: Policy, examples: Examples, micro: Micro) -> tuple[Tensor, Tensor]:
     """Log-probability of each trained token of a micro-batch and entropy at its place, both with gradient."""
-    logits = policy.logits(micro.rows, micro.keep)
-    at = torch.as_tensor(micro.keep - micro.back_k, device=logits.device)
-    chosen = logits[torch.as_tensor(micro.row_k, device=logits.device), at]
-    log_probs = policy.log_probs(chosen, [examples.allowed_K[k] for k in micro.k.tolist()])
+    logits = policy.logits(micro.rows, micro.row_k, examples.at_K[micro.k])
+    log_probs = policy.log_probs(logits, [examples.allowed_K[k] for k in micro.k.tolist()])
     token = torch.as_tensor(examples.token_K[micro.k], device=logits.device)
     return log_probs.gather(-1, token[:, None])[:, 0], entropy(log_probs)
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from apportion.envs import TextEnv
 from apportion.errors import ConfigError, missing_extra
 from apportion.train.config import CLONE_SEED, TrainConfig
-from apportion.train.tokenizer import bpe_tokenizer, play_for_text, word_tokenizer
+from apportion.train.tokenizer import play_for_text, train_tokenizer
 
 LONGEST = 1024
 CORPUS_EPISODES = 64
@@ -41,9 +41,9 @@ def small_decoder(config: TrainConfig, env: TextEnv) -> tuple[Any, Any]:
     seeds = range(CLONE_SEED, CLONE_SEED + CORPUS_EPISODES)
     texts, actions = play_for_text(env, seeds)
     if config.actions == "choice":
-        tokenizer = word_tokenizer(texts, actions)
+        tokenizer = train_tokenizer(texts, actions, config.vocabulary)
     else:
-        tokenizer = bpe_tokenizer([*texts, *actions])
+        tokenizer = train_tokenizer([*texts, *actions], size=config.vocabulary)
     shape = GPT2Config(
         vocab_size=len(tokenizer),
         n_embd=config.hidden,

@@ -1,4 +1,4 @@
-"""A causal language model as a policy: left-padded batches, the distribution over allowed tokens, scoring.
+"""A causal language model as a policy: batches of unequal rows, the distribution over allowed tokens.
 
 Sampling and training use the same arithmetic: logits of the allowed tokens, divided by the temperature, through
 one log-softmax. Disallowed tokens have probability 0 in both, so log-probabilities of sampling can be compared with
@@ -13,11 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from transformers.utils import logging
 
 from apportion.envs import TextEnv
 from apportion.errors import ConfigError
+from apportion.numerics import IntArray
 from apportion.train.choice import Choices, Ids
 from apportion.train.config import TrainConfig
 from apportion.train.model import load_model, longest_context
@@ -54,7 +57,9 @@ class Policy:
         self.max_action_tokens = max_action_tokens
         self.prompts = Prompts(tokenizer, window=window, free_text=free_text)
         self.longest = longest_context(model)
-        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        takes = inspect.signature(model.forward).parameters
+        self._keeps = "logits_to_keep" in takes
+        self._cache_name = "cache" if "cache" in takes else "past_key_values"  # its old name
         self.choices = lru_cache(maxsize=4096)(self._choices)
 
     @classmethod
@@ -78,7 +83,13 @@ class Policy:
 
     def save(self, folder: str | Path) -> None:
         """Write model (safetensors) and tokenizer; transformers' Auto classes read them."""
-        self.model.save_pretrained(str(folder))
+        bars = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            self.model.save_pretrained(str(folder))
+        finally:
+            if bars:
+                logging.enable_progress_bar()
         self.tokenizer.save_pretrained(str(folder))
 
     def _choices(self, actions: tuple[str, ...]) -> Choices:
@@ -103,24 +114,38 @@ class Policy:
                 mask[i, width - len(row) :] = 1
         return ids.to(self.device), mask.to(self.device), (mask.cumsum(-1) - 1).clamp(min=0).to(self.device)
 
-    def logits(self, rows: Sequence[Sequence[int]], keep: int) -> Tensor:
-        """Logits after each of the last ``keep`` tokens of every row: (B, keep, V), float32."""
-        self.check_length(max(len(row) for row in rows))
-        ids, mask, positions = self.pad(rows)
-        return self.forward(ids, mask, positions, keep=keep, cache=None)
+    def logits(self, rows: Sequence[Sequence[int]], row_K: IntArray, at_K: IntArray) -> Tensor:
+        """Logits (K, V) after token ``at_K[k]`` of row ``row_K[k]``, float32.
 
-    def forward(self, ids: Tensor, mask: Tensor, positions: Tensor, *, keep: int, cache: Any) -> Tensor:
-        """One call of the model; ``cache`` is updated in place. The mask covers what is cached too."""
-        given: dict[str, Any] = {"logits_to_keep": keep} if self._keeps else {}
+        Padding stands at the right end, where no real token attends to it; so there is no mask to build, and
+        positions are those of an unpadded row.
+        """
+        sizes = [len(row) for row in rows]
+        self.check_length(max(sizes))
+        ids = torch.empty((len(rows), max(sizes)), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = torch.as_tensor(row, dtype=torch.long)
+            ids[i, len(row) :] = row[-1]  # any token would do; transformers warns of the padding token
+        kept, place_K = np.unique(at_K, return_inverse=True)
+        given = {"logits_to_keep": torch.as_tensor(kept, device=self.device)} if self._keeps else {}
+        out = self.model(input_ids=ids.to(self.device), use_cache=False, **given).logits
+        column = torch.as_tensor(place_K if self._keeps else at_K, device=self.device)
+        chosen: Tensor = out[torch.as_tensor(row_K, device=self.device), column]
+        return chosen.float()
+
+    def extend(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+        """Logits (B, V) after the last of the new ids; ``cache`` is updated in place, the mask covers it too."""
+        given: dict[str, Any] = {self._cache_name: cache}
+        if self._keeps:
+            given["logits_to_keep"] = 1
         out = self.model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=cache,
-            use_cache=cache is not None,
+            use_cache=True,
             **given,
         )
-        logits: Tensor = out.logits[:, -keep:].float()
+        logits: Tensor = out.logits[:, -1].float()
         return logits
 
     def log_probs(self, logits: Tensor, allowed: Sequence[Allowed]) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from apportion.train.tokenizer import ACT
+from apportion.train.tokenizer import ACT, action_token
 
 Ids = tuple[int, ...]
 
@@ -46,6 +46,7 @@ class Prompts:
     def __init__(self, tokenizer: Any, *, window: int | None, free_text: bool) -> None:
         self.tokenizer = tokenizer
         self.window = window
+        self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         frame = Frame.of(tokenizer, free_text=free_text)
         self.stop_id = int(tokenizer.eos_token_id)
         self._stop: Ids = (self.stop_id,) if frame.stop else ()
@@ -58,8 +59,8 @@ class Prompts:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
 
     def encode_action(self, action: str) -> Ids:
-        """One token where the vocabulary has the whole action, else its tokens."""
-        whole = self.tokenizer.get_vocab().get(action)
+        """One token where the vocabulary has one for the whole action, else its tokens."""
+        whole = self._vocabulary.get(action_token(action))
         return (int(whole),) if whole is not None else self.encode(action)
 
     def start(self) -> Dialogue:

@@ -150,7 +150,9 @@ class ChoiceSampler:
             part, keys = keys[:size], keys[size:]
             allowed = [allowed for _, allowed in part]
             with torch.no_grad():
-                log_probs = self.policy.log_probs(self.policy.logits([ids for ids, _ in part], 1)[:, 0], allowed)
+                last = np.array([len(ids) - 1 for ids, _ in part])
+                logits = self.policy.logits([ids for ids, _ in part], np.arange(size), last)
+                log_probs = self.policy.log_probs(logits, allowed)
                 spread = entropy(log_probs).tolist()
             for key, row, h in zip(part, log_probs.cpu().numpy(), spread, strict=True):
                 self._known[key] = Distribution.of(row, key[1], h)
@@ -218,7 +220,7 @@ class CachedSampler:
         lengths = self._mask.cumsum(-1)
         self.policy.check_length(int(lengths[:, -1].max()))
         positions = (lengths - 1).clamp(min=0)[:, -ids.shape[1] :]
-        logits = self.policy.forward(ids, self._mask, positions, keep=1, cache=self._cache)[:, -1]
+        logits = self.policy.extend(ids, self._mask, positions, self._cache)
         for row in episodes:
             self._waiting[row] = []
         return logits

@@ -1,7 +1,7 @@
-"""A tokenizer made from the text of an environment.
+"""A tokenizer made from the text of an environment: byte-pair encoding that merges across blanks.
 
-Choice actions: one token per word, and one token per whole action, so that deciding takes one step of the model.
-Free text: byte-level BPE, which can write anything.
+The texts of an environment repeat themselves, so whole phrases ("wall 2 forward") become one token and prompts a
+third as long as in words. Merges never cross a punctuation mark. Any text can be written, and comes back exactly.
 """
 
 from __future__ import annotations
@@ -10,45 +10,51 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from apportion.envs import TextEnv
 
-PAD, UNKNOWN, STOP, ACT = "<pad>", "<unk>", "<stop>", "<act>"
-SPECIAL = (PAD, UNKNOWN, STOP, ACT)
+PAD, STOP, ACT = "<pad>", "<stop>", "<act>"
+SPECIAL = (PAD, STOP, ACT)
 
 
-def word_tokenizer(texts: Iterable[str], actions: Iterable[str]) -> Any:
-    """One token per word or punctuation mark of the texts, and one per action.
+def action_token(action: str) -> str:
+    """Name of the one token that stands for a whole action; text never contains it by chance."""
+    return f"<|{action}|>"
 
-    Actions of several words are entries of the vocabulary, which splitting at blanks never produces: the same
-    words in an observation remain words.
+
+def train_tokenizer(texts: Iterable[str], actions: Iterable[str] = (), size: int = 512) -> Any:
+    """Byte-pair encoding of the texts with at most ``size`` tokens, and one token more for each action.
+
+    Args:
+        texts: what the environment says, and free text that the policy may write.
+        actions: admissible actions; each becomes one token, so that a decision takes one step of the model.
+        size: bytes and merges together, at least 260.
     """
-    split = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")])
-    words: dict[str, None] = {}
-    whole = list(dict.fromkeys(actions))
-    for text in (*texts, *whole):
-        words.update(dict.fromkeys(word for word, _ in split.pre_tokenize_str(text)))
-    tokens = dict.fromkeys((*SPECIAL, *whole, *sorted(words)))
-    tokenizer = Tokenizer(models.WordLevel({t: i for i, t in enumerate(tokens)}, unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = split
-    return _fast(tokenizer)
-
-
-def bpe_tokenizer(texts: Iterable[str], size: int = 512) -> Any:
-    """Byte-level BPE of at most ``size`` tokens."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"[^\w\s]"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=list(SPECIAL),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[*SPECIAL, *(action_token(a) for a in dict.fromkeys(actions))],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return _fast(tokenizer)
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=STOP,
+        additional_special_tokens=[ACT],
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def play_for_text(env: TextEnv, seeds: Sequence[int], seed: int = 0) -> tuple[list[str], list[str]]:
@@ -75,15 +81,3 @@ def play_for_text(env: TextEnv, seeds: Sequence[int], seed: int = 0) -> tuple[li
                 texts[text] = None
                 break
     return list(texts), list(actions)
-
-
-def _fast(tokenizer: Tokenizer) -> Any:
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer,
-        pad_token=PAD,
-        unk_token=UNKNOWN,
-        eos_token=STOP,
-        additional_special_tokens=[ACT],
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-    )

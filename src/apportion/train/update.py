@@ -125,11 +125,12 @@ def minimise(
         _count(tally, given, slope, policy_loss, spread)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, clip_grad))
-    if not np.isfinite(norm):
-        raise ApportionError(
-            f"the gradient norm is {norm}; a reward, a log-probability or the model is not finite: lower lr or look "
-            "at the last rollouts"
-        )
+    for name, value in (("loss", tally.loss), ("gradient norm", norm)):
+        if not np.isfinite(value):
+            raise ApportionError(
+                f"the {name} is {value}; a log-probability, a credit or the model is not finite: "
+                "look at the last rollouts, or lower lr"
+            )
     tally.grad_norms.append(norm)
     optimizer.step()
 
