@@ -80,7 +80,7 @@ def test_equals_the_slow_reference(seed):
     modes = product(["std", "none"], [0, 1], [0.0, 0.1], ["zero", "raw"], ["none", "token", "unit"])
     for scale, ddof, epsilon, singleton, whiten in modes:
         how = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "singleton": singleton}
-        for names, weights in (((), ()), (("länge",), (0.3,)), (("länge", "correct"), (2.0, -1.0))):
+        for names, weights in [(((), ()), (("länge",), (0.3,)), (("länge", "correct"), (2.0, -1.0)))[seed % 3]]:
             rows = slow_gdpo(
                 flat, units.batch.trajectories, names or ["correct", "länge"], weights or [1.0, 1.0], **how
             )
