@@ -10,6 +10,8 @@ from apportion import losses
 from apportion.errors import ConfigError, DataError, UnknownName
 from apportion.losses import AGGREGATIONS, LOSSES, Tokens, aggregate, denominator, from_rows, kl, shares
 
+pytestmark = pytest.mark.filterwarnings("ignore::apportion.losses.FineCreditLost")  # see test_pairing.py
+
 LOG_RATIO = np.array([0.4, -0.1, 0.0])
 LOGP = np.array([-0.6, -1.1, -2.0])
 

@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch")
 from apportion import losses  # noqa: E402
 from apportion.losses import AGGREGATIONS, LOSSES, Tokens  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::apportion.losses.FineCreditLost")  # see test_pairing.py
+
 on_tensors = losses.backend("torch")
 
 OPTIONS = {

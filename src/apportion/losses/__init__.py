@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from apportion.errors import ConfigError, UnknownName, missing_extra
+from apportion.losses.pairing import FineCreditLost, check_pairing
 from apportion.losses.reference import (
     AGGREGATIONS,
     LOSSES,
@@ -35,10 +36,12 @@ from apportion.losses.tokens import Tokens
 __all__ = [
     "AGGREGATIONS",
     "LOSSES",
+    "FineCreditLost",
     "Tokens",
     "aggregate",
     "backend",
     "bind",
+    "check_pairing",
     "cispo",
     "denominator",
     "from_rows",

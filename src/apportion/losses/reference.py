@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import ConfigError, DataError
+from apportion.losses.pairing import check_pairing
 from apportion.losses.tokens import Tokens
 
 Floats = NDArray[np.float64]
@@ -61,8 +62,12 @@ def ppo(tokens: Tokens[Any], *, eps_low: float = 0.2, eps_high: float = 0.2, dua
 
 
 def gspo(tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Floats:
-    """The clipped surrogate with one ratio per row, the length-normalised likelihood ratio."""
+    """The clipped surrogate with one ratio per row, the length-normalised likelihood ratio.
+
+    Warns (`FineCreditLost`) when the credit differs inside a row: its gradient sees only the row's mean.
+    """
     logp, old, advantage, used, row = _filled(tokens)
+    check_pairing("gspo", advantage, used, row)
     ratio = np.exp(_row_mean(_log_ratio(logp, old), used, row))
     return _clipped(ratio, advantage, eps_low, eps_high, None)
 
@@ -77,6 +82,8 @@ def gspo_token(
         eps_low, eps_high: of the ratio.
         held_T: log-probabilities that sg[·] is computed with, default ``logp_T``. Moving ``logp_T`` while they
             stay gives the gradient by finite differences.
+
+    With segments as rows the ratio is the segment's: between `ppo` (segments of one token) and one ratio per response.
     """
     logp, old, advantage, used, row = _filled(tokens)
     held = logp if held_T is None else np.where(used, held_T, 0.0)
@@ -91,13 +98,23 @@ def cispo(
 
     Args:
         tokens: see `Tokens`.
-        weight_min, weight_max: absolute bounds of the weight.
+        weight_min, weight_max: absolute bounds of the weight, so the hosts' 1 - eps and 1 + eps must be written out.
         held_T: see `gspo_token`.
     """
+    check_weights(weight_min, weight_max)
     logp, old, advantage, used, _ = _filled(tokens)
     held = logp if held_T is None else np.where(used, held_T, 0.0)
     weight = np.clip(np.exp(_log_ratio(held, old)), weight_min, weight_max)
     return -weight * advantage * logp
+
+
+def check_weights(weight_min: float, weight_max: float) -> None:
+    """Raise unless the bounds of an importance weight are in order."""
+    if not 0 <= weight_min <= weight_max or weight_max == 0:
+        raise ConfigError(
+            f"cispo: weight_min is {weight_min} and weight_max {weight_max}; they bound the weight itself, so give "
+            "0 <= weight_min <= weight_max, e.g. 0 and 5"
+        )
 
 
 def kl(logp_T: ArrayLike, ref_logp_T: ArrayLike, estimator: str = "k3") -> Floats:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from apportion.errors import ConfigError
-from apportion.losses.reference import AGGREGATIONS, LARGEST_LOG_RATIO, check_mode
+from apportion.losses.pairing import check_pairing
+from apportion.losses.reference import AGGREGATIONS, LARGEST_LOG_RATIO, check_mode, check_weights
 from apportion.losses.tokens import Tokens
 
 __all__ = [
@@ -51,8 +52,10 @@ def ppo(
 
 
 def gspo(tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Tensor:
-    """See `apportion.losses.reference.gspo`."""
+    """See `apportion.losses.reference.gspo`; the warning is for tensors in main memory only."""
     logp, old, advantage, used, row = _filled(tokens)
+    if advantage.device.type == "cpu":
+        check_pairing("gspo", advantage.detach().double().numpy(), used.numpy(), row.numpy())
     ratio = _row_mean(_log_ratio(logp, old), used, row).exp()
     return _clipped(ratio, advantage, eps_low, eps_high, None)
 
@@ -67,6 +70,7 @@ def gspo_token(tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float
 
 def cispo(tokens: Tokens[Tensor], *, weight_min: float = 0.0, weight_max: float = 5.0) -> Tensor:
     """See `apportion.losses.reference.cispo`."""
+    check_weights(weight_min, weight_max)
     logp, old, advantage, _, _ = _filled(tokens)
     weight = _log_ratio(logp.detach(), old).exp().clamp(weight_min, weight_max)
     return -weight * advantage * logp
