@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from apportion.envs.babyai_view import Square, look, no_view
 from apportion.envs.base import BaseEnv
 from apportion.envs.protocol import DETERMINISTIC, EnvSpec
 from apportion.envs.registry import register
@@ -72,7 +73,7 @@ class BabyAI(BaseEnv):
         )
         self._graded = reward == "minigrid"
         self._world = _make_level(level)
-        self._image: list[list[list[int]]] = []
+        self._image: list[list[Square]] = []
 
     def actions(self) -> tuple[str, ...]:
         """All six, always; one that finds nothing to act on passes the time."""
@@ -95,13 +96,13 @@ class BabyAI(BaseEnv):
 
     def _start(self, seed: int) -> None:
         with _silence():  # the level sampler prints what it rejects
-            view, _ = self._world.reset(seed=seed)
+            self._world.reset(seed=seed)
         self._world.max_steps = self._spec.max_steps  # reset computes a limit of its own
-        self._image = view["image"].tolist()
+        self._image = look(self._world)
 
     def _apply(self, action: str) -> tuple[float, bool, bool]:
-        view, reward, terminated, _, _ = self._world.step(ACTIONS.index(action))
-        self._image = view["image"].tolist()
+        _, reward, terminated, _, _ = self._world.step(ACTIONS.index(action))
+        self._image = look(self._world)
         success = bool(terminated and reward > 0)
         return float(reward) if self._graded else float(success), bool(terminated), success
 
@@ -150,7 +151,9 @@ def _make_level(level: str) -> Any:
         near = get_close_matches(level, levels, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "its names start with 'BabyAI-'"
         raise UnknownName(f"babyai: minigrid has no level named {level!r}; {hint}")
-    return gymnasium.make(level, disable_env_checker=True).unwrapped
+    world: Any = gymnasium.make(level, disable_env_checker=True).unwrapped
+    world.gen_obs = no_view  # `look` does its work
+    return world
 
 
 def _copy(world: Any) -> Any:
@@ -190,7 +193,7 @@ def _words() -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
     return dict(IDX_TO_OBJECT), dict(IDX_TO_COLOR), {number: word for word, number in STATE_TO_IDX.items()}
 
 
-def _describe_view(image: list[list[list[int]]]) -> list[str]:
+def _describe_view(image: list[list[Square]]) -> list[str]:
     """The things in view, near rows first, then the nearest walls. image[i][j] is (object, colour, state)."""
     objects, colours, states = _words()
     n = len(image)

@@ -84,12 +84,12 @@ class Policy:
     def save(self, folder: str | Path) -> None:
         """Write model (safetensors) and tokenizer; transformers' Auto classes read them."""
         bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self.model.save_pretrained(str(folder))
         finally:
             if bars:
-                logging.enable_progress_bar()
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
         self.tokenizer.save_pretrained(str(folder))
 
     def _choices(self, actions: tuple[str, ...]) -> Choices:
@@ -114,14 +114,18 @@ class Policy:
                 mask[i, width - len(row) :] = 1
         return ids.to(self.device), mask.to(self.device), (mask.cumsum(-1) - 1).clamp(min=0).to(self.device)
 
-    def logits(self, rows: Sequence[Sequence[int]], row_K: IntArray, at_K: IntArray) -> Tensor:
-        """Logits (K, V) after token ``at_K[k]`` of row ``row_K[k]``, float32.
+    def logits(
+        self, rows: Sequence[Sequence[int]], row_K: IntArray | None = None, at_K: IntArray | None = None
+    ) -> Tensor:
+        """Logits (K, V) after token ``at_K[k]`` of row ``row_K[k]``, float32; default the last token of each row.
 
         Padding stands at the right end, where no real token attends to it; so there is no mask to build, and
         positions are those of an unpadded row.
         """
         sizes = [len(row) for row in rows]
         self.check_length(max(sizes))
+        if row_K is None or at_K is None:
+            row_K, at_K = np.arange(len(rows)), np.array(sizes) - 1
         ids = torch.empty((len(rows), max(sizes)), dtype=torch.long)
         for i, row in enumerate(rows):
             ids[i, : len(row)] = torch.as_tensor(row, dtype=torch.long)

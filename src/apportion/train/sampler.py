@@ -150,9 +150,7 @@ class ChoiceSampler:
             part, keys = keys[:size], keys[size:]
             allowed = [allowed for _, allowed in part]
             with torch.no_grad():
-                last = np.array([len(ids) - 1 for ids, _ in part])
-                logits = self.policy.logits([ids for ids, _ in part], np.arange(size), last)
-                log_probs = self.policy.log_probs(logits, allowed)
+                log_probs = self.policy.log_probs(self.policy.logits([ids for ids, _ in part]), allowed)
                 spread = entropy(log_probs).tolist()
             for key, row, h in zip(part, log_probs.cpu().numpy(), spread, strict=True):
                 self._known[key] = Distribution.of(row, key[1], h)

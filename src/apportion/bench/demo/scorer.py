@@ -39,7 +39,7 @@ def scorer(policy: Policy) -> Callable[[list[str], list[tuple[str, ...]]], list[
         for start in range(0, len(order), ROWS):
             some = order[start : start + ROWS]
             with torch.no_grad():
-                logits = policy.logits([rows[r] for r in some], keep=1)[:, -1]
+                logits = policy.logits([rows[r] for r in some])
                 found = policy.log_probs(logits, [asked[r][2] for r in some]).double().numpy()
             for r, row in zip(some, found, strict=True):
                 logp[asked[r][:2]] = row
