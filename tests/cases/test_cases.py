@@ -406,8 +406,10 @@ def test_q8_visits_that_repeat_ones_own_are_counted():
     )
     units = by_step(batch)
     credit = assign("anchor", units)
+    once = assign("anchor", units, repeats="once")
     for n, name in enumerate(names):
         close(credit.advantage_S[units.traj_of_S == n], right["count_all"][name])
+        close(once.advantage_S[units.traj_of_S == n], right["once_per_traj"][name])
     assert credit.notes["own_repeats"] / len(units) == pytest.approx(right["repeat_share"], abs=1e-6)
 
 
