@@ -10,11 +10,9 @@ Deviates  1. No whitening inside: write ``gae | whiten``.
              treated as terminal and counted. Hosts treat all as terminal.
 """
 
-import numpy as np
-
 from apportion.credit import Credit
+from apportion.methods.bootstrap import advantages
 from apportion.methods.registry import register
-from apportion.numerics import gae as generalised_advantage
 from apportion.units import Units
 
 
@@ -39,11 +37,5 @@ def gae(units: Units, *, gamma: float = 1.0, lam: float = 0.95) -> Credit:
         Credit in reward units.
     """
     assert units.value_S is not None
-    present_N = np.unique(units.traj_of_S)
-    boot_N = units.truncated_N & np.isfinite(units.final_value_N)
-    last = np.where(boot_N, np.where(boot_N, units.final_value_N, 0.0), 0.0)[present_N]
-    advantage_S = generalised_advantage(
-        units.reward_S, units.value_S, units.traj_of_S, gamma=gamma, lam=lam, last_value=last
-    )
-    blind = int(np.count_nonzero(units.truncated_N & ~boot_N & units.valid_N))
-    return Credit(advantage_S, units, notes={"truncated_without_value": blind} if blind else {})
+    advantage_S, notes = advantages(units, units.value_S, gamma=gamma, lam=lam)
+    return Credit(advantage_S, units, notes=notes)
