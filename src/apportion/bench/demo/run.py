@@ -17,7 +17,7 @@ from apportion.bench.demo.scorer import scorer
 from apportion.bench.tasks import task
 from apportion.bench.truth import Measured, measure
 from apportion.credit import Credit
-from apportion.data import Batch, read
+from apportion.data import read
 from apportion.data.atomic import atomic_write
 from apportion.report import demo_report
 from apportion.train import TrainConfig, train
@@ -31,13 +31,11 @@ TRUTH = {
 
 LEARNING = TrainConfig(
     env="babyai",
-    clone_episodes=300,
-    clone_epochs=12,
+    env_options={"max_steps": 24},
+    window=1,
     tasks=8,
     rollouts=8,
-    minibatches=2,
     lr=5e-4,
-    eval_tasks=256,
     eval_every=0,
     checkpoint_every=5,
     dump_every=10_000,  # the first iteration only: both arms share its rollouts
@@ -66,8 +64,8 @@ class Size:
 
 
 SIZES = {
-    "full": Size(40, 300, 12, 60_000, 256, (0, 1, 2)),
-    "quick": Size(4, 16, 2, 1_500, 16, (0, 1, 2)),
+    "full": Size(40, 600, 5, 115_000, 384, (0, 1, 2)),
+    "quick": Size(4, 16, 2, 1_500, 8, (0, 1, 2)),
 }
 
 Told = Callable[[str, float], object]
@@ -184,7 +182,7 @@ def _truth(name: str, config: TrainConfig, plan: Size, out: Path, told: Told) ->
 def _credits(out: Path) -> list[Credit]:
     """Both methods' credit of the rollouts that both arms began with."""
     first = sorted((out / "gigpo-0" / "rollouts").glob("*.jsonl"))[0]
-    units = by_step(Batch.from_trajectories(read(first)))
+    units = by_step(read(first))
     return [assign(arm["method"], units, **arm["method_params"]) for arm in ARMS.values()]
 
 
@@ -192,7 +190,7 @@ def _decoder(start: Path) -> Callable[[Any], list[str]]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(start))
-    return lambda ids: [tokenizer.decode([int(i)]) for i in ids]
+    return lambda ids: [str(tokenizer.decode([int(i)])) for i in ids]
 
 
 def _facts(summary: Mapping[str, Any]) -> dict[str, Any]:
