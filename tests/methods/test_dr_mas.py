@@ -48,7 +48,7 @@ def test_an_agent_that_did_not_act_is_no_member():
     credit = assign("dr_mas", by_agent(batch), scale="none")
     np.testing.assert_allclose(credit.advantage_S, [4 - 10 / 3, 0, 2 - 10 / 3, 4 - 10 / 3])
     assert credit.notes["agents_without_company"] == 1
-    raw = assign("dr_mas", by_agent(batch), scale="none", singleton="raw", reward="own")
+    raw = assign("dr_mas", by_agent(batch), scale="none", group_of_one="raw", reward="own")
     assert raw.advantage_S[1] == 4
 
 
@@ -56,19 +56,19 @@ def test_rows_or_rollouts_vote():
     # agent a acts three times in the first rollout and once in the second; outcomes 4 and 0
     batch = team([("a", 0), ("a", 0), ("a", 4)], [("a", 0)])
     assert assign("dr_mas", by_step(batch), scale="none").advantage_S.tolist() == [2, 2, 2, -2]
-    assert assign("dr_mas", by_step(batch), scale="none", vote="unit").advantage_S.tolist() == [1, 1, 1, -3]
-    own = assign("dr_mas", by_step(batch), scale="none", vote="unit", reward="own")
+    assert assign("dr_mas", by_step(batch), scale="none", votes="row").advantage_S.tolist() == [1, 1, 1, -3]
+    own = assign("dr_mas", by_step(batch), scale="none", votes="row", reward="own")
     assert own.advantage_S.tolist() == [-1, -1, 3, -1]
 
 
-def slow_dr_mas(batch, reward, pool, vote, scale, ddof, epsilon, singleton):
+def slow_dr_mas(batch, reward, pool, votes, scale, ddof, epsilon, group_of_one):
     """Over steps."""
     rows = []  # group, agent, value, valid, steps that get its credit
     at = 0
     for r, t in zip(plain(batch), batch.trajectories, strict=True):
         agents = [step.agent or "" for step in t.steps]
         seats = [[s] for s in range(len(agents))]
-        if vote == "trajectory":
+        if votes == "trajectory":
             seats = [[s for s, b in enumerate(agents) if b == a] for a in dict.fromkeys(agents)]
         for seat in seats:
             x = r.outcome if reward == "outcome" else sum(r.rewards[s] for s in seat)
@@ -78,7 +78,7 @@ def slow_dr_mas(batch, reward, pool, vote, scale, ddof, epsilon, singleton):
     for group, agent, x, valid, seat in rows:
         xs = [row[2] for row in rows if row[:2] == (group, agent) and row[3]]
         a = 0.0
-        if valid and len(xs) == 1 and singleton == "raw":
+        if valid and len(xs) == 1 and group_of_one == "raw":
             a = x / (1 + epsilon if scale == "std" else 1)
         elif valid and len(xs) > 1 and spread(xs, 0):
             a = (x - sum(xs) / len(xs)) / (spread(xs, ddof) + epsilon if scale == "std" else 1)
@@ -97,16 +97,16 @@ def test_equals_the_slow_reference(seed):
     ]
     batch = Batch.from_trajectories(told)
     units = by_step(batch)
-    singleton = ("zero", "raw")[seed % 2]
-    for reward, pool, vote, (scale, ddof, epsilon) in product(
+    group_of_one = ("zero", "raw")[seed % 2]
+    for reward, pool, votes, (scale, ddof, epsilon) in product(
         ["outcome", "own"],
         ["agent", "group"],
-        ["trajectory", "unit"],
+        ["trajectory", "row"],
         [("none", 1, 0.0), ("std", 0, 0.0), ("std", 1, 0.1)],
     ):
-        how = {"reward": reward, "pool": pool, "vote": vote, "scale": scale, "ddof": ddof, "epsilon": epsilon}
-        want = slow_dr_mas(batch, singleton=singleton, **how)
-        got = assign("dr_mas", units, singleton=singleton, **how).advantage_S
+        how = {"reward": reward, "pool": pool, "votes": votes, "scale": scale, "ddof": ddof, "epsilon": epsilon}
+        want = slow_dr_mas(batch, group_of_one=group_of_one, **how)
+        got = assign("dr_mas", units, group_of_one=group_of_one, **how).advantage_S
         np.testing.assert_allclose(got, want, atol=1e-9)
 
 
@@ -141,7 +141,7 @@ def test_its_mean_is_the_true_advantage_of_each_agents_choice():
 
 def test_what_it_refuses():
     units = by_agent(PAPER)
-    for name in ("reward", "pool", "vote", "scale", "singleton"):
+    for name in ("reward", "pool", "votes", "scale", "group_of_one"):
         with pytest.raises(ConfigError, match=f"dr_mas: {name} is 'x'; give one of"):
             assign("dr_mas", units, **{name: "x"})
     with pytest.raises(DataError, match=r"dr_mas reads agent_S, which the units .* lack; agents: give Step.agent"):

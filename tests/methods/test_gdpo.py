@@ -38,7 +38,7 @@ def test_worked_example():
 def test_a_group_of_one():
     units = rollouts({"a": 3.0}, {"a": 1.0}, {"a": 2.0}, group=[0, 1, 1])
     np.testing.assert_allclose(assign("gdpo", units).advantage_S, [0, -(0.5**0.5), 0.5**0.5])
-    raw = assign("gdpo", units, singleton="raw", epsilon=1e-6).advantage_S
+    raw = assign("gdpo", units, group_of_one="raw", epsilon=1e-6).advantage_S
     np.testing.assert_allclose(raw[0], 3.0 / (1 + 1e-6))
 
 
@@ -51,7 +51,7 @@ def test_a_reward_that_was_not_given_is_no_zero():
     assert credit.notes["missing_parts"] == 3
 
 
-def slow_gdpo(rollouts, trajectories, names, weights, scale, ddof, epsilon, singleton):
+def slow_gdpo(rollouts, trajectories, names, weights, scale, ddof, epsilon, group_of_one):
     for r, t in zip(rollouts, trajectories, strict=True):
         total, known = 0.0, False
         for name, weight in zip(names, weights, strict=True):
@@ -65,7 +65,7 @@ def slow_gdpo(rollouts, trajectories, names, weights, scale, ddof, epsilon, sing
             known = True
             x = t.outcomes[name]
             if len(xs) == 1:
-                if singleton == "raw":
+                if group_of_one == "raw":
                     total += weight * x / (1 + epsilon if scale == "std" else 1)
             elif spread(xs, 0):
                 centred = x - sum(xs) / len(xs)
@@ -78,8 +78,8 @@ def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False, parts=True)
     flat = plain(units.batch)
     modes = product(["std", "none"], [0, 1], [0.0, 0.1], ["zero", "raw"], ["none", "token", "unit"])
-    for scale, ddof, epsilon, singleton, whiten in modes:
-        how = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "singleton": singleton}
+    for scale, ddof, epsilon, group_of_one, whiten in modes:
+        how = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
         for names, weights in [(((), ()), (("länge",), (0.3,)), (("länge", "correct"), (2.0, -1.0)))[seed % 3]]:
             rows = slow_gdpo(
                 flat, units.batch.trajectories, names or ["correct", "länge"], weights or [1.0, 1.0], **how
@@ -128,7 +128,7 @@ def test_what_it_refuses():
         assign("gdpo", units, weights=(1.0,))
     with pytest.raises(DataError, match=r"gdpo reads outcome_parts:c, .* lack; give Trajectory.outcomes\['c'\]"):
         assign("gdpo", units, parts=("c",))
-    for name in ("scale", "singleton", "whiten"):
+    for name in ("scale", "group_of_one", "whiten"):
         with pytest.raises(ConfigError, match=f"gdpo: {name} is 'x'; give one of"):
             assign("gdpo", units, **{name: "x"})
 

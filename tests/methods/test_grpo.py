@@ -39,11 +39,34 @@ def test_a_group_of_one_and_a_constant_group_get_zero_and_are_counted():
     assert credit.notes == {"groups": 3, "groups_of_one": 1, "constant_groups": 1}
 
 
-def slow_grpo(rollouts, scale, ddof, epsilon):
-    everyone = spread([r.outcome for r in rollouts if r.valid], ddof)
+def test_rows_or_rollouts_vote():
+    # outcomes 1 over three rows and 0 over one: mean 1/2 by rollout, 3/4 by row
+    units = units_of([0, 0], [3, 1], [("A", 0), ("A", 0), ("A", 1), ("A", 0)])
+    assert assign("grpo", units, scale="none").advantage_S.tolist() == [0.5, 0.5, 0.5, -0.5]
+    assert assign("grpo", units, scale="none", votes="row").advantage_S.tolist() == [0.25, 0.25, 0.25, -0.75]
+    np.testing.assert_allclose(assign("grpo", units, votes="row").advantage_S, [0.5, 0.5, 0.5, -1.5])
+
+
+def test_a_lone_outcome_stays_raw_in_verl():
+    units = outcomes(7, 1, 0, group="abb")
+    got = assign("grpo", units, group_of_one="raw", epsilon=1e-6).advantage_S
+    np.testing.assert_allclose(got[0], 7 / (1 + 1e-6))
+    assert assign("grpo", units, group_of_one="raw", scale="none").advantage_S.tolist() == [7, 0.5, -0.5]
+
+
+def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="zero"):
+    def copies(r):
+        return len(r.rewards) if votes == "row" else 1
+
+    everyone = spread([r.outcome for r in rollouts if r.valid for _ in range(copies(r))], ddof)
     for r in rollouts:
         xs = peers(rollouts, r.group)
-        if not r.valid or len(xs) < 2:
+        if votes == "row":
+            xs = [o.outcome for o in rollouts if o.group == r.group and o.valid for _ in range(copies(o))]
+        if r.valid and len(xs) == 1 and group_of_one == "raw":
+            divisor = {"std": 1 + epsilon, "none": 1.0, "batch": everyone + epsilon}[scale]
+            advantage = r.outcome / divisor if scale != "batch" or everyone else 0.0
+        elif not r.valid or len(xs) < 2:
             advantage = 0.0
         else:
             advantage = r.outcome - sum(xs) / len(xs)
@@ -64,6 +87,9 @@ def test_equals_the_slow_reference(seed):
     for scale, ddof, epsilon in product(["std", "none", "batch"], [0, 1], [0.0, 0.1]):
         got = assign("grpo", units, scale=scale, ddof=ddof, epsilon=epsilon).advantage_S
         np.testing.assert_allclose(got, list(slow_grpo(rollouts, scale, ddof, epsilon)), atol=1e-9)
+        how = {"votes": "row", "group_of_one": "raw"} if seed % 2 else {"group_of_one": "raw"}
+        got = assign("grpo", units, scale=scale, ddof=ddof, epsilon=epsilon, **how).advantage_S
+        np.testing.assert_allclose(got, list(slow_grpo(rollouts, scale, ddof, epsilon, **how)), atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -114,6 +140,10 @@ def test_the_bias_of_small_groups_is_the_known_one(n, scale):
         assert got == pytest.approx(want)
 
 
-def test_an_unknown_scale_is_refused():
+def test_unknown_choices_are_refused():
+    with pytest.raises(ConfigError, match="grpo: votes is 'unit'; give one of 'trajectory', 'row'"):
+        assign("grpo", outcomes(1, 0), votes="unit")
+    with pytest.raises(ConfigError, match="grpo: group_of_one is 'x'; give one of 'zero', 'raw'"):
+        assign("grpo", outcomes(1, 0), group_of_one="x")
     with pytest.raises(ConfigError, match="grpo: scale is 'var'; give one of 'std', 'none', 'batch'"):
         assign("grpo", outcomes(1, 0), scale="var")

@@ -55,7 +55,7 @@ def test_an_agents_scores_add_up_and_a_worker_without_score_is_left_out():
         np.testing.assert_allclose(got, [0.375] * (len(got) - 1) + [-0.375])
 
 
-def slow_matpo(batch, planner, accuracy, format, format_weight, scale, ddof, epsilon, singleton):
+def slow_matpo(batch, planner, accuracy, format, format_weight, scale, ddof, epsilon, group_of_one):
     rewards = []
     rollouts = plain(batch)
     for r, t in zip(rollouts, batch.trajectories, strict=True):
@@ -72,7 +72,7 @@ def slow_matpo(batch, planner, accuracy, format, format_weight, scale, ddof, eps
     for r, x in zip(rollouts, rewards, strict=True):
         xs = [y for o, y in zip(rollouts, rewards, strict=True) if o.group == r.group and y is not None]
         a = 0.0
-        if x is not None and len(xs) == 1 and singleton == "raw":
+        if x is not None and len(xs) == 1 and group_of_one == "raw":
             a = x / (1 + epsilon if scale == "std" else 1)
         elif x is not None and len(xs) > 1 and spread(xs, 0):
             a = (x - sum(xs) / len(xs)) / (spread(xs, ddof) + epsilon if scale == "std" else 1)
@@ -89,14 +89,14 @@ def test_equals_the_slow_reference(seed):
     ]
     batch = Batch.from_trajectories(told)
     units = by_step(batch)
-    singleton = ("zero", "raw")[seed % 2]
+    group_of_one = ("zero", "raw")[seed % 2]
     for accuracy, (format, weight), (scale, ddof, epsilon) in product(
         [None, "länge"],
         [("format", 0.1), ("work", 2.0)],
         [("none", 1, 0.0), ("std", 0, 0.0), ("std", 1, 0.1)],
     ):
         how = {"planner": "p", "accuracy": accuracy, "format": format, "format_weight": weight, "scale": scale}
-        how |= {"ddof": ddof, "epsilon": epsilon, "singleton": singleton}
+        how |= {"ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
         np.testing.assert_allclose(assign("matpo", units, **how).advantage_S, list(slow_matpo(batch, **how)), atol=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_without_format_it_is_grpo(seed):
 
 def test_what_it_refuses():
     units = by_agent(team(*PAPER))
-    for name in ("scale", "singleton"):
+    for name in ("scale", "group_of_one"):
         with pytest.raises(ConfigError, match=f"matpo: {name} is 'x'; give one of"):
             assign("matpo", units, **{name: "x"})
     with pytest.raises(DataError, match=r"matpo reads reward_parts:style, .* lack; give Step.rewards\['style'\]"):

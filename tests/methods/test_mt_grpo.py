@@ -70,7 +70,7 @@ def slow_cell(x, others, form, scale, ddof, epsilon):
     return centred if scale == "none" else centred / (std + epsilon) if std else 0.0
 
 
-def slow_mt_grpo(rollouts, form, gamma, coef, scale, ddof, epsilon, singleton):
+def slow_mt_grpo(rollouts, form, gamma, coef, scale, ddof, epsilon, group_of_one):
     def to_go(xs, k):
         # rounded, because rewards that cancel would leave a spread of rounding
         return round(sum(gamma ** (j - k) * xs[j] for j in range(k, len(xs))), 12)
@@ -79,9 +79,9 @@ def slow_mt_grpo(rollouts, form, gamma, coef, scale, ddof, epsilon, singleton):
         """Against the members of the group that have a value there."""
         found = [value(other) for other in rollouts if other.group == r.group and other.valid]
         found = [x for x in found if x is not None]
-        if len(found) == 1 and singleton == "raw":
+        if len(found) == 1 and group_of_one == "raw":
             return found[0] / (1.0 + epsilon if scale == "std" else 1.0)
-        if len(found) == 1 and singleton == "trajectory":
+        if len(found) == 1 and group_of_one == "trajectory":
             return slow_cell(r.outcome, [o.outcome for o in rollouts if o.group == r.group and o.valid], *how)
         return slow_cell(value(r), found, *how)
 
@@ -112,10 +112,17 @@ def test_equals_the_slow_reference(seed, form):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
     for gamma, (scale, ddof, epsilon) in product([1.0, 0.9], [("none", 1, 0.0), ("std", 0, 0.0), ("std", 1, 0.1)]):
-        singleton = ("zero", "raw", "trajectory")[seed % 3]
-        if singleton == "trajectory" and form in ("code", "paper"):
-            singleton = "zero"
-        how = {"gamma": gamma, "coef": 0.7, "scale": scale, "ddof": ddof, "epsilon": epsilon, "singleton": singleton}
+        group_of_one = ("zero", "raw", "trajectory")[seed % 3]
+        if group_of_one == "trajectory" and form in ("code", "paper"):
+            group_of_one = "zero"
+        how = {
+            "gamma": gamma,
+            "coef": 0.7,
+            "scale": scale,
+            "ddof": ddof,
+            "epsilon": epsilon,
+            "group_of_one": group_of_one,
+        }
         want = list(slow_mt_grpo(rollouts, form, **how))
         np.testing.assert_allclose(assign("mt_grpo", units, form=form, **how).advantage_S, want, atol=1e-9)
 
@@ -163,8 +170,8 @@ def test_what_it_refuses():
         assign("mt_grpo", units, form="turn")
     with pytest.raises(ConfigError, match="mt_grpo: scale is 'batch'"):
         assign("mt_grpo", units, scale="batch")
-    with pytest.raises(ConfigError, match="mt_grpo: singleton is 'one'; give one of 'zero', 'raw', 'trajectory'"):
-        assign("mt_grpo", units, singleton="one")
+    with pytest.raises(ConfigError, match="mt_grpo: group_of_one is 'one'; give one of 'zero', 'raw', 'trajectory'"):
+        assign("mt_grpo", units, group_of_one="one")
     with pytest.raises(
         DataError, match="mt_grpo credits turns, the units are tokens; cut the batch with by_turn or by_"
     ):

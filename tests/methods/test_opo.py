@@ -17,17 +17,17 @@ def test_worked_example():
 def test_a_group_of_one_and_equal_outcomes():
     units = units_of("abbb", [1] * 4, [("A", 7, 3), ("A", 0.3, 2), ("A", 0.3, 5), ("A", 0.3, 1)])
     assert assign("opo", units).advantage_S.tolist() == [0, 0, 0, 0]
-    assert assign("opo", units, singleton="raw").advantage_S.tolist() == [7, 0, 0, 0]
+    assert assign("opo", units, group_of_one="raw").advantage_S.tolist() == [7, 0, 0, 0]
     assert assign("opo", units).notes == {"groups": 2, "groups_of_one": 1, "constant_groups": 1}
 
 
-def slow_opo(rollouts, singleton):
+def slow_opo(rollouts, group_of_one):
     for r in rollouts:
         members = [o for o in rollouts if o.group == r.group and o.valid]
         if not r.valid:
             advantage = 0.0
         elif len(members) == 1:
-            advantage = r.outcome if singleton == "raw" else 0.0
+            advantage = r.outcome if group_of_one == "raw" else 0.0
         else:
             lengths = [sum(o.tokens) for o in members]
             weighted = sum(n * o.outcome for n, o in zip(lengths, members, strict=True))
@@ -35,12 +35,12 @@ def slow_opo(rollouts, singleton):
         yield from [advantage] * len(r.rewards)
 
 
-@pytest.mark.parametrize("singleton", ["zero", "raw"])
+@pytest.mark.parametrize("group_of_one", ["zero", "raw"])
 @pytest.mark.parametrize("seed", range(50))
-def test_equals_the_slow_reference(seed, singleton):
+def test_equals_the_slow_reference(seed, group_of_one):
     units = random_units(seed)
-    want = list(slow_opo(plain(units.batch), singleton))
-    np.testing.assert_allclose(assign("opo", units, singleton=singleton).advantage_S, want, atol=1e-9)
+    want = list(slow_opo(plain(units.batch), group_of_one))
+    np.testing.assert_allclose(assign("opo", units, group_of_one=group_of_one).advantage_S, want, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -73,5 +73,5 @@ def test_the_baseline_has_the_least_length_weighted_variance():
 
 
 def test_what_it_refuses():
-    with pytest.raises(ConfigError, match="opo: singleton is 'x'; give one of 'zero', 'raw'"):
-        assign("opo", units_of([0], [1], [("A", 1)]), singleton="x")
+    with pytest.raises(ConfigError, match="opo: group_of_one is 'x'; give one of 'zero', 'raw'"):
+        assign("opo", units_of([0], [1], [("A", 1)]), group_of_one="x")

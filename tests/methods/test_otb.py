@@ -44,14 +44,14 @@ def test_importance_weights_are_squared_into_the_weight_of_their_token():
 
 def test_a_group_of_one_equal_outcomes_and_certain_tokens():
     assert assign("otb", tokens(LONG)).advantage_S.tolist() == [0, 0, 0]
-    assert assign("otb", tokens(LONG), singleton="raw").advantage_S.tolist() == [1, 1, 1]
+    assert assign("otb", tokens(LONG), group_of_one="raw").advantage_S.tolist() == [1, 1, 1]
     same = tokens((0.3, *LONG[1:]), (0.3, *SHORT[1:]))
     assert assign("otb", same, zero_tail=False).advantage_S.tolist() == [0, 0, 0, 0, 0]
     certain = tokens((1.0, [1.0], [1.0]), (0.0, [1.0], [1.0]))  # nothing weighs: the plain mean
     assert assign("otb", certain).advantage_S.tolist() == [0.5, -0.5]
 
 
-def slow_otb(rollouts, trajectories, gamma, zero_tail, weight, epsilon, singleton):
+def slow_otb(rollouts, trajectories, gamma, zero_tail, weight, epsilon, group_of_one):
     flat = []  # per rollout: returns and weights so far, token by token
     for r, t in zip(rollouts, trajectories, strict=True):
         n, w = sum(r.tokens), []
@@ -72,7 +72,7 @@ def slow_otb(rollouts, trajectories, gamma, zero_tail, weight, epsilon, singleto
                 continue
             here = [(x[i], W[i]) for x, W in group if len(x) > i]
             if len(group) == 1:
-                yield g[i] if singleton == "raw" else 0.0
+                yield g[i] if group_of_one == "raw" else 0.0
             elif len(here) == 1:
                 yield g[i] if zero_tail else 0.0
             else:
@@ -103,7 +103,7 @@ MODES = [
     {},
     {"gamma": 0.9, "epsilon": 0.1},
     {"zero_tail": False, "weight": "ratio"},
-    {"singleton": "raw", "weight": "ratio", "epsilon": 1e-8},
+    {"group_of_one": "raw", "weight": "ratio", "epsilon": 1e-8},
 ]
 
 
@@ -111,7 +111,7 @@ MODES = [
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed, mode):
     batch = with_squares(seed)
-    how = {"gamma": 1.0, "zero_tail": True, "weight": None, "epsilon": 0.0, "singleton": "zero", **mode}
+    how = {"gamma": 1.0, "zero_tail": True, "weight": None, "epsilon": 0.0, "group_of_one": "zero", **mode}
     want = list(slow_otb(plain(batch), batch.trajectories, **how))
     np.testing.assert_allclose(assign("otb", by_token(batch), **mode).advantage_S, want, atol=1e-9)
 
@@ -160,7 +160,7 @@ def test_what_it_refuses():
         assign("otb", tokens((1.0, [0.9], [0.1])))
     with pytest.raises(DataError, match="otb reads column:ratio, which the units"):
         assign("otb", units, weight="ratio")
-    with pytest.raises(ConfigError, match="otb: singleton is 'x'"):
-        assign("otb", units, singleton="x")
+    with pytest.raises(ConfigError, match="otb: group_of_one is 'x'"):
+        assign("otb", units, group_of_one="x")
     with pytest.raises(DataError, match="otb credits tokens, the units are steps; cut the batch with by_token"):
         assign("otb", by_step(units.batch))

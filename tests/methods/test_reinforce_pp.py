@@ -39,7 +39,7 @@ def test_worked_example_of_the_baseline_form():
     # group of outcomes 3 1, group of one with 5: centred 1 -1 0, sample std 1; verl keeps the lone 5
     units = units_of([0, 0, 1], [1, 1, 1], [("A", 3), ("A", 1), ("A", 5)])
     np.testing.assert_allclose(assign("reinforce_pp", units, baseline="group").advantage_S, [1, -1, 0])
-    raw = assign("reinforce_pp", units, baseline="group", singleton="raw", scale="none")
+    raw = assign("reinforce_pp", units, baseline="group", group_of_one="raw", scale="none")
     np.testing.assert_allclose(raw.advantage_S, np.array([1, -1, 5]) - 5 / 3)
     assert raw.notes["groups_of_one"] == 1
 
@@ -70,7 +70,7 @@ def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
     for gamma, kl_coef, baseline, scale, (ddof, epsilon, floor) in MODES:
-        singleton = "raw" if seed % 2 else "zero"
+        group_of_one = "raw" if seed % 2 else "zero"
         flat = []
         for t, r in zip(units.batch.trajectories, rollouts, strict=True):
             outcome = None
@@ -79,7 +79,7 @@ def test_equals_the_slow_reference(seed):
                 outcome = 0.0
                 if r.valid and len(xs) > 1:
                     outcome = r.outcome - sum(xs) / len(xs) if spread(xs, 0) else 0.0
-                elif r.valid and singleton == "raw":
+                elif r.valid and group_of_one == "raw":
                     outcome = r.outcome
             flat += [
                 (g, n, r.valid) for g, n in zip(slow_returns(t, r, gamma, kl_coef, outcome), r.tokens, strict=True)
@@ -99,7 +99,7 @@ def test_equals_the_slow_reference(seed):
             ddof=ddof,
             epsilon=epsilon,
             floor=floor,
-            singleton=singleton,
+            group_of_one=group_of_one,
         )
         np.testing.assert_allclose(got.advantage_S, want, atol=1e-9)
 
@@ -132,7 +132,7 @@ def test_what_it_refuses():
         assign("reinforce_pp", units, baseline="mean")
     with pytest.raises(ConfigError, match="reinforce_pp: scale is 'var'"):
         assign("reinforce_pp", units, scale="var")
-    with pytest.raises(ConfigError, match="reinforce_pp: singleton is 'one'"):
-        assign("reinforce_pp", units, singleton="one")
+    with pytest.raises(ConfigError, match="reinforce_pp: group_of_one is 'one'"):
+        assign("reinforce_pp", units, group_of_one="one")
     with pytest.raises(DataError, match="reinforce_pp reads logp_S, which the units"):
         assign("reinforce_pp", units, kl_coef=0.1)

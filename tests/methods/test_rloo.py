@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from apportion.assign import assign
+from apportion.errors import ConfigError
 from tests.make import random_units, units_of
 from tests.plain import peers, plain
 from tests.tree import average, q, tree_units, value
@@ -19,16 +20,23 @@ def test_a_group_of_one_gets_zero_not_its_raw_score():
     credit = assign("rloo", units_of("abb", [1, 1, 1], [("A", 0.6), ("A", 1), ("A", 0)]))
     assert credit.advantage_S.tolist() == [0.0, 1.0, -1.0]
     assert credit.notes["groups_of_one"] == 1
+    raw = assign("rloo", credit.units, group_of_one="raw")
+    assert raw.advantage_S.tolist() == [0.6, 1.0, -1.0]
+    with pytest.raises(ConfigError, match="rloo: group_of_one is 'x'; give one of 'zero', 'raw'"):
+        assign("rloo", credit.units, group_of_one="x")
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed):
     units = random_units(seed)
-    rollouts, want = plain(units.batch), []
+    rollouts, want, raw = plain(units.batch), [], []
     for i, r in enumerate(rollouts):
         others = [o.outcome for j, o in enumerate(rollouts) if j != i and o.group == r.group and o.valid]
         want += [r.outcome - sum(others) / len(others) if r.valid and others else 0.0] * len(r.rewards)
+        lone = r.valid and not others
+        raw += [r.outcome if lone else want[-1]] * len(r.rewards)
     np.testing.assert_allclose(assign("rloo", units).advantage_S, want, atol=1e-9)
+    np.testing.assert_allclose(assign("rloo", units, group_of_one="raw").advantage_S, raw, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))

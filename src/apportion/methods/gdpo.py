@@ -8,7 +8,7 @@ Source    arXiv:2601.05242.
 Compared  on recorded numbers, with verl `compute_gdpo_outcome_advantage` and TRL ``normalize_then_sum``.
 Deviates  1. Whitening over the batch, the paper's last step, is ``whiten="token"`` or a transform: ``gdpo | whiten``.
           2. No epsilon; verl adds 1e-6, TRL 1e-4 (``epsilon``).
-          3. A group of one gets 0; verl keeps the raw reward (``singleton="raw"``).
+          3. A group of one gets 0; verl keeps the raw reward (``group_of_one="raw"``).
           4. A reward that was not given is no 0: its member leaves that statistic and the sum.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
-from apportion.methods.groups import SINGLETONS, added, compared, one_of, whitened
+from apportion.methods.groups import LONE, added, compared, one_of, whitened
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
 from apportion.units import Units
@@ -40,7 +40,7 @@ def gdpo(
     scale: str = "std",
     ddof: int = 1,
     epsilon: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
     whiten: str = "none",
 ) -> Credit:
     """Credit every unit of a trajectory with its place in its group, reward by reward.
@@ -51,14 +51,14 @@ def gdpo(
         weights: of each; default 1.
         scale: "std" divides each reward by its std in the group; "none" only centres.
         ddof: of the std. epsilon: added to it.
-        singleton: "zero", or "raw" for a group of one's own reward.
+        group_of_one: "zero", or "raw" for a group of one's own reward.
         whiten: "none"; "token" or "unit" normalises the sum over the batch, weighing units by their tokens or alike.
 
     Returns:
         Credit with one part for each reward. Members without any of the rewards are unknown.
     """
     one_of("gdpo", ("std", "none"), scale=scale)
-    one_of("gdpo", SINGLETONS, singleton=singleton)
+    one_of("gdpo", LONE, group_of_one=group_of_one)
     one_of("gdpo", ("none", "token", "unit"), whiten=whiten)
     names = tuple(parts) or tuple(sorted(units.outcome_parts))
     units.require("gdpo", *(f"outcome_parts:{name}" for name in names))
@@ -78,7 +78,7 @@ def gdpo(
             scale=scale,
             ddof=ddof,
             epsilon=epsilon,
-            singleton=singleton,
+            group_of_one=group_of_one,
         )
         out[name] = weight * advantage_N[units.traj_of_S]
     known_S = known_N[units.traj_of_S]

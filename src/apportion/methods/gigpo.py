@@ -11,14 +11,12 @@ Deviates  1. A trajectory counts once in the group mean; the code counts it once
           4. Equal states are equal texts; the code's similarity mode is the cut ``by_step(batch, state="blocks")``.
 """
 
-import numpy as np
-
 from apportion.credit import Credit
 from apportion.errors import ConfigError
 from apportion.methods.anchor import anchor_part
+from apportion.methods.groups import outcome_compared
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import centre, seg_count
 from apportion.units import Units
 
 
@@ -68,14 +66,7 @@ def gigpo(
         raise ConfigError(f"gigpo: votes is {votes!r}; give 'trajectory' or 'row'")
     if group_of_one not in ("zero", "raw"):
         raise ConfigError(f"gigpo: group_of_one is {group_of_one!r}; give 'zero' or 'raw'")
-    outcome_V, group_of_V, valid_V = units.outcome_N, units.group_of_N, units.valid_N
-    if votes == "row":
-        outcome_V, group_of_V, valid_V = outcome_V[units.traj_of_S], units.group_of_S, units.valid_S
-    episode_V = centre(outcome_V, group_of_V, scale=scale, ddof=ddof, epsilon=epsilon, where=valid_V)
-    if group_of_one == "raw":
-        lone_V = valid_V & (seg_count(group_of_V, where=valid_V, n=len(units.batch.group_names))[group_of_V] == 1)
-        episode_V = np.where(lone_V, outcome_V / (1.0 + epsilon if scale == "std" else 1.0), episode_V)
-    episode_S = episode_V if votes == "row" else episode_V[units.traj_of_S]
+    episode_S = outcome_compared(units, scale=scale, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one, votes=votes)
     step_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof, repeats=repeats, epsilon=epsilon)
     step_S = step_weight * step_S
     parts = {"episode": episode_S, "step": step_S}

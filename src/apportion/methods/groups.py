@@ -12,8 +12,8 @@ from apportion.numerics import Array, BoolArray, FloatArray, IntArray, centre, s
 from apportion.numerics.segments import SPREAD_TOLERANCE
 from apportion.units import Units
 
-SINGLETONS = ("zero", "raw")
-VOTES = ("trajectory", "unit")
+LONE = ("zero", "raw")
+VOTES = ("trajectory", "row")
 CANCELLED = 1e-12
 """A sum below this share of its summands' magnitudes is rounding."""
 
@@ -33,12 +33,12 @@ def compared(
     scale: str = "none",
     ddof: int = 1,
     epsilon: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
     leave_one_out: bool = False,
 ) -> FloatArray:
     """`centre`, and what a group of one gets: 0, or with "raw" its value, over 1 + epsilon if scaled, as in verl."""
     out = centre(x_X, seg_of_X, scale=scale, ddof=ddof, epsilon=epsilon, where=where, leave_one_out=leave_one_out)
-    if singleton == "raw" and len(out):
+    if group_of_one == "raw" and len(out):
         alone = where & (seg_count(seg_of_X, where=where)[seg_of_X] == 1)
         out[alone] = np.asarray(x_X)[alone] / (1.0 + epsilon if scale == "std" else 1.0)
     return out
@@ -58,13 +58,11 @@ def return_to_go(reward_S: FloatArray, units: Units, *, gamma: float) -> FloatAr
 
 
 def outcome_compared(
-    units: Units, *, scale: str, ddof: int, epsilon: float, singleton: str = "zero", vote: str = "trajectory"
+    units: Units, *, scale: str, ddof: int, epsilon: float, group_of_one: str = "zero", votes: str = "trajectory"
 ) -> FloatArray:
-    """Each unit's trajectory against its group, (S,); with ``vote="unit"`` a trajectory counts once per unit."""
-    one_of("group comparison", SINGLETONS, singleton=singleton)
-    one_of("group comparison", VOTES, vote=vote)
-    how: dict[str, Any] = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "singleton": singleton}
-    if vote == "unit":
+    """Each unit's trajectory against its group, (S,); with ``votes="row"`` a trajectory counts once per unit."""
+    how: dict[str, Any] = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
+    if votes == "row":
         return compared(units.outcome_N[units.traj_of_S], units.group_of_S, where=units.valid_S, **how)
     return compared(units.outcome_N, units.group_of_N, where=units.valid_N, **how)[units.traj_of_S]
 

@@ -6,19 +6,19 @@
 Use       when groups of rollouts share a task; says nothing about which unit mattered.
 Source    arXiv:2402.03300, eq. in section 4.1.2 (outcome supervision).
 Compared  on recorded numbers, with verl `compute_grpo_outcome_advantage` and TRL `GRPOTrainer`.
-Deviates  1. A trajectory counts once, however many rows or units it has; verl-agent counts rows.
+Deviates  1. A trajectory counts once, however many rows or units it has; verl-agent counts rows (``votes``).
           2. No epsilon is added to the std; TRL adds 1e-4, verl 1e-6 (``epsilon`` reproduces them).
-          3. A group of one gets 0 and is counted; verl returns its raw score.
+          3. A group of one gets 0 and is counted; verl returns its raw score (``group_of_one``).
           4. Unscored, empty and failed members leave the statistics and are unknown.
 """
 
 import numpy as np
 
 from apportion.credit import Credit
-from apportion.errors import ConfigError
+from apportion.methods.groups import LONE, VOTES, one_of, outcome_compared
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import centre, seg_std
+from apportion.numerics import seg_std
 from apportion.units import Units
 
 SCALES = ("std", "none", "batch")
@@ -32,7 +32,15 @@ SCALES = ("std", "none", "batch")
     source="arXiv:2402.03300",
     holds=("shift_invariant", "local_to_group", "zero_mean_per_group"),
 )
-def grpo(units: Units, *, scale: str = "std", ddof: int = 1, epsilon: float = 0.0) -> Credit:
+def grpo(
+    units: Units,
+    *,
+    scale: str = "std",
+    ddof: int = 1,
+    epsilon: float = 0.0,
+    votes: str = "trajectory",
+    group_of_one: str = "zero",
+) -> Credit:
     """Credit every unit of a trajectory with the trajectory's place in its group.
 
     Args:
@@ -41,18 +49,23 @@ def grpo(units: Units, *, scale: str = "std", ddof: int = 1, epsilon: float = 0.
             "none" keeps reward units.
         ddof: of the std; 1 is the sample std that torch, TRL and verl use, 0 the population std.
         epsilon: added to the std, for parity with a host.
+        votes: who has one in the statistics, each "trajectory" or each "row" (unit), for parity.
+        group_of_one: what a lone vote gets, "zero" or its "raw" outcome, for parity.
 
     Returns:
         Credit with exact zeros for constant groups and groups of one, which are counted in the notes.
     """
-    if scale not in SCALES:
-        raise ConfigError(f"grpo: scale is {scale!r}; give one of {', '.join(map(repr, SCALES))}")
+    one_of("grpo", SCALES, scale=scale)
+    one_of("grpo", VOTES, votes=votes)
+    one_of("grpo", LONE, group_of_one=group_of_one)
     within = "std" if scale == "std" else "none"
-    advantage_N = centre(
-        units.outcome_N, units.group_of_N, scale=within, ddof=ddof, epsilon=epsilon, where=units.valid_N
+    advantage_S = outcome_compared(
+        units, scale=within, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one, votes=votes
     )
     if scale == "batch":
-        everyone = np.zeros(len(units.group_of_N), dtype=np.int64)
-        spread = seg_std(units.outcome_N, everyone, ddof=ddof, where=units.valid_N, n=1)[0]
-        advantage_N = advantage_N / (spread + epsilon) if spread > 0 else np.zeros_like(advantage_N)
-    return Credit(advantage_N[units.traj_of_S], units, notes=group_notes(units))
+        x_V, valid_V = units.outcome_N, units.valid_N
+        if votes == "row":
+            x_V, valid_V = x_V[units.traj_of_S], units.valid_S
+        spread = seg_std(x_V, np.zeros(len(x_V), dtype=np.int64), ddof=ddof, where=valid_V, n=1)[0]
+        advantage_S = advantage_S / (spread + epsilon) if spread > 0 else np.zeros_like(advantage_S)
+    return Credit(advantage_S, units, notes=group_notes(units))

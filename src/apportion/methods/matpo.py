@@ -7,7 +7,7 @@ Use       when one model plays a planner and the workers it calls, and only the 
 Source    arXiv:2510.04678.
 Compared  on recorded numbers, with the authors' subagent_tool.py and ray_trainer.py (epsilon 1e-6).
 Deviates  1. No epsilon; the code adds 1e-6 (``epsilon``).
-          2. A group of one gets 0; the code keeps the raw reward (``singleton="raw"``).
+          2. A group of one gets 0; the code keeps the raw reward (``group_of_one="raw"``).
           3. Workers without a format score stay out of their mean; without any worker the planner's score stands alone.
           4. The code divides the loss by the number of planners: use ``seq-mean-token-sum`` over trajectories.
 """
@@ -15,7 +15,7 @@ Deviates  1. No epsilon; the code adds 1e-6 (``epsilon``).
 import numpy as np
 
 from apportion.credit import Credit
-from apportion.methods.groups import SINGLETONS, compared, one_of
+from apportion.methods.groups import LONE, compared, one_of
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
 from apportion.numerics import FloatArray, labels, seg_count, seg_mean, seg_sum
@@ -41,7 +41,7 @@ def matpo(
     scale: str = "std",
     ddof: int = 1,
     epsilon: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
 ) -> Credit:
     """Credit every unit of a rollout with the planner's place in its group.
 
@@ -53,19 +53,19 @@ def matpo(
         format_weight: of the format scores; 0.1 in the paper.
         scale: "std" divides by the std, "none" keeps reward units.
         ddof: of the std. epsilon: added to it.
-        singleton: "zero", or "raw" for a group of one's own reward.
+        group_of_one: "zero", or "raw" for a group of one's own reward.
 
     Returns:
         Credit; rollouts that lack the accuracy part are unknown.
     """
     one_of("matpo", ("std", "none"), scale=scale)
-    one_of("matpo", SINGLETONS, singleton=singleton)
+    one_of("matpo", LONE, group_of_one=group_of_one)
     units.require("matpo", f"reward_parts:{format}", *([] if accuracy is None else [f"outcome_parts:{accuracy}"]))
     accuracy_N = units.outcome_N if accuracy is None else units.outcome_parts[accuracy]
     known_N = units.valid_N & np.isfinite(accuracy_N)
     reward_N = np.where(known_N, accuracy_N, 0.0) + format_weight * _format(units, planner, format)
     advantage_N = compared(
-        reward_N, units.group_of_N, where=known_N, scale=scale, ddof=ddof, epsilon=epsilon, singleton=singleton
+        reward_N, units.group_of_N, where=known_N, scale=scale, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one
     )
     known_S = known_N[units.traj_of_S]
     return Credit(advantage_N[units.traj_of_S], units, known_S=known_S, notes=group_notes(units))

@@ -15,7 +15,7 @@ Compared  on recorded numbers, with mt_grpo_env_trainer.py of the authors: ``for
 Deviates  1. The default is not the published form: that knows two turns and equal turn counts only.
           2. Reward units: ``scale="std"`` divides, as published.
           3. A turn that one member alone reached gets 0; AgileRL offers the rollout's own advantage
-             (``singleton="trajectory"``), verl the raw value ("raw").
+             (``group_of_one="trajectory"``), verl the raw value ("raw").
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def mt_grpo(
     scale: str = "none",
     ddof: int = 1,
     epsilon: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
 ) -> Credit:
     """Credit each turn with what followed it, compared at the same turn.
 
@@ -65,7 +65,7 @@ def mt_grpo(
         coef: of "code" and "paper", see the formula.
         scale: "std" divides each comparison by its std, "none" keeps reward units.
         ddof: of the std. epsilon: added to it.
-        singleton: what a turn gets that nobody else reached: "zero"; its "raw" value; or what its rollout gets,
+        group_of_one: what a turn gets that nobody else reached: "zero"; its "raw" value; or what its rollout gets,
             "trajectory".
 
     Returns:
@@ -74,13 +74,13 @@ def mt_grpo(
     """
     one_of("mt_grpo", FORMS, form=form)
     one_of("mt_grpo", ("none", "std"), scale=scale)
-    one_of("mt_grpo", ("zero", "raw", "trajectory"), singleton=singleton)
+    one_of("mt_grpo", ("zero", "raw", "trajectory"), group_of_one=group_of_one)
     valid_S, reward_S = units.valid_S, units.reward_S
     cell_S = labels(units.group_of_S, position_S(units))
     return_S = return_to_go(reward_S, units, gamma=gamma)
 
     def against(x_X: FloatArray, seg_of_X: IntArray, where: BoolArray) -> FloatArray:
-        alone, others = ("raw" if singleton == "raw" else "zero"), form == "others"
+        alone, others = ("raw" if group_of_one == "raw" else "zero"), form == "others"
         return compared(
             x_X,
             seg_of_X,
@@ -88,7 +88,7 @@ def mt_grpo(
             scale=scale,
             ddof=ddof,
             epsilon=epsilon,
-            singleton=alone,
+            group_of_one=alone,
             leave_one_out=others,
         )
 
@@ -99,7 +99,7 @@ def mt_grpo(
         return Credit(parts["turn"] + parts["outcome"], units, parts=parts, notes=notes)
     single = valid_S & (seg_count(cell_S, where=valid_S)[cell_S] == 1) if len(units) else valid_S
     advantage_S = against(reward_S if form == "turn_index" else return_S, cell_S, valid_S)
-    if singleton == "trajectory":
+    if group_of_one == "trajectory":
         advantage_S[single] = against(units.outcome_N, units.group_of_N, units.valid_N)[units.traj_of_S][single]
     if form == "turn_index":
         advantage_S = to_go(advantage_S, units.traj_of_S, gamma=gamma)

@@ -8,7 +8,7 @@ Use       with long answers: of all baselines that depend on the position only, 
 Source    verl's estimator ``optimal_token_baseline``; the theorem is Greensmith et al. 2004.
 Compared  on recorded numbers, with verl `compute_optimal_token_baseline_advantage`.
 Deviates  1. No epsilon under the fraction; verl adds 1e-8 (``epsilon``). Where no gradient weighs anything, plain mean.
-          2. A group of one gets 0; verl leaves it without a baseline (``singleton="raw"``).
+          2. A group of one gets 0; verl leaves it without a baseline (``group_of_one="raw"``).
           3. Positions count sampled tokens, as in verl's multi-turn variant.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import DataError
-from apportion.methods.groups import SINGLETONS, one_of, position_S, return_to_go
+from apportion.methods.groups import LONE, one_of, position_S, return_to_go
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
 from apportion.numerics import BoolArray, IntArray, centre, labels, seg_count, seg_sum, to_go
@@ -40,7 +40,7 @@ def otb(
     zero_tail: bool = True,
     weight: str | None = None,
     epsilon: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
 ) -> Credit:
     """Credit each token with its return to go minus the optimal baseline at its position.
 
@@ -51,12 +51,12 @@ def otb(
         zero_tail: where only one member of a group is left, no baseline; False lets it be its own, which gives 0.
         weight: name of a column with importance weights of the tokens, squared into w; default none.
         epsilon: added under the fraction.
-        singleton: "zero", or "raw" for a group of one's own return.
+        group_of_one: "zero", or "raw" for a group of one's own return.
 
     Returns:
         Credit in reward units.
     """
-    one_of("otb", SINGLETONS, singleton=singleton)
+    one_of("otb", LONE, group_of_one=group_of_one)
     assert units.logp_S is not None
     own_S, square_S = np.exp(units.logp_S), units.columns["prob_square"]
     w_S = 1.0 - 2.0 * own_S + square_S
@@ -85,7 +85,7 @@ def otb(
     tail_S = valid_S & (_members(cell_S, valid_S) == 1)
     alone_S = valid_S & (_members(units.group_of_N, units.valid_N)[units.traj_of_S] == 1)
     advantage_S[tail_S] = return_S[tail_S] if zero_tail else 0.0
-    advantage_S[alone_S] = return_S[alone_S] if singleton == "raw" else 0.0
+    advantage_S[alone_S] = return_S[alone_S] if group_of_one == "raw" else 0.0
     return Credit(advantage_S, units, notes=group_notes(units))
 
 

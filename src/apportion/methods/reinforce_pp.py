@@ -10,16 +10,16 @@ Compared  on recorded numbers, with verl `compute_reinforce_plus_plus_outcome_ad
 Deviates  1. Environment tokens are crossed; verl's scan reset the return there (verl-project/verl#7278).
           2. No epsilon: verl adds 1e-8 to the variance (``epsilon``), OpenRLHF takes the population variance, at
              least 1e-8 (``ddof=0, floor=1e-8``), or none at all (``scale="none"``).
-          3. ``baseline="group"`` gives a group of one 0 before whitening; verl keeps its raw outcome (``singleton``).
+          3. ``baseline="group"`` gives a group of one 0 before whitening; verl keeps the raw
+             outcome (``group_of_one``).
 """
 
 import numpy as np
 
 from apportion.credit import Credit
-from apportion.methods.groups import SINGLETONS, compared, one_of, whitened
+from apportion.methods.groups import LONE, compared, one_of, return_to_go, whitened
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import to_go
 from apportion.units import Units
 
 
@@ -41,7 +41,7 @@ def reinforce_pp(
     ddof: int = 1,
     epsilon: float = 0.0,
     floor: float = 0.0,
-    singleton: str = "zero",
+    group_of_one: str = "zero",
 ) -> Credit:
     """Credit each unit with its return to go, against the whole batch.
 
@@ -55,24 +55,24 @@ def reinforce_pp(
         scale: "std" divides by the batch's std, "none" only subtracts the mean.
         ddof: of the variance.
         epsilon: added to the variance. floor: the least variance.
-        singleton: of ``baseline="group"``: "zero", or "raw" for a group of one's own outcome.
+        group_of_one: of ``baseline="group"``: "zero", or "raw" for a group of one's own outcome.
 
     Returns:
         Credit with the parts "return" and "baseline".
     """
     one_of("reinforce_pp", ("none", "group"), baseline=baseline)
     one_of("reinforce_pp", ("std", "none"), scale=scale)
-    one_of("reinforce_pp", SINGLETONS, singleton=singleton)
+    one_of("reinforce_pp", LONE, group_of_one=group_of_one)
     reward_S = units.reward_S
     if baseline == "group":
-        outcome_N = compared(units.outcome_N, units.group_of_N, where=units.valid_N, singleton=singleton)
+        outcome_N = compared(units.outcome_N, units.group_of_N, where=units.valid_N, group_of_one=group_of_one)
         reward_S = np.where(units.last_S, outcome_N[units.traj_of_S], 0.0)
     if kl_coef:
         units.require("reinforce_pp", "logp_S", "ref_logp_S")
         assert units.logp_S is not None
         assert units.ref_logp_S is not None
         reward_S = reward_S - kl_coef * (units.logp_S - units.ref_logp_S)
-    return_S = to_go(reward_S, units.traj_of_S, gamma=gamma)
+    return_S = return_to_go(reward_S, units, gamma=gamma)
     weight_S = np.where(units.valid_S, units.tokens_S, 0)
     advantage_S, mean, std = whitened(return_S, weight_S, scale=scale, ddof=ddof, epsilon=epsilon, floor=floor)
     # a unit without tokens has no weight in the statistics, and still a place against them
@@ -80,5 +80,7 @@ def reinforce_pp(
     parts = {}
     if advantage_S.any():
         parts = {"return": return_S / std, "baseline": np.full(len(units), -mean / std)}
-    notes = {**(group_notes(units) if baseline == "group" else {}), "normalised_over": "token"}
+    notes: dict[str, int | float | str] = {"normalised_over": "token"}
+    if baseline == "group":
+        notes |= group_notes(units)
     return Credit(advantage_S, units, parts=parts, notes=notes)
