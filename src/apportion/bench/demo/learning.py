@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,9 @@ import numpy as np
 
 from apportion.bench.intervals import t_interval
 from apportion.train import TrainConfig, train
+
+POLL, TAIL = 1.0, 20_000
+"""Seconds between looks at the runs; bytes of metrics that are looked at."""
 
 Done = Callable[[str, float], object]
 """Called with a label and the share that is done, 0 to 1."""
@@ -68,7 +72,7 @@ def run_arms(
                     if future.done():
                         future.result()  # an error ends the wait
                 told("train", float(np.mean([_share(c) for c in runs.values()])))
-                time.sleep(0.5)
+                time.sleep(POLL)
             for future in waiting.values():
                 future.result()
         except BaseException:
@@ -108,9 +112,13 @@ def _share(config: TrainConfig) -> float:
     folder = Path(config.out)
     if (folder / "result.json").is_file():
         return 1.0
-    lines = read_lines(folder)
-    done = lines[-1].get("generated_tokens", 0) if lines else 0
-    return min(done / config.token_budget, 0.99) if config.token_budget else 0.0
+    path = folder / "metrics.jsonl"
+    if not path.is_file() or not config.token_budget:
+        return 0.0
+    with path.open("rb") as file:  # the end of it only: this is asked again and again while others need the processor
+        file.seek(max(0, path.stat().st_size - TAIL))
+        found = re.findall(rb'"generated_tokens": (\d+)', file.read())
+    return min(int(found[-1]) / config.token_budget, 0.99) if found else 0.0
 
 
 def summarise(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
