@@ -30,6 +30,21 @@ def test_a_name_with_parameters():
     assert assign("gigpo(gamma=0.5)", units(), gamma=0.9).advantage_S.tolist() == credit.advantage_S.tolist()
 
 
+def test_a_parameter_goes_to_the_only_name_that_takes_it():
+    got = assign("grpo + anchor | clip", units(), gamma=0.5, limit=0.7)
+    want = assign("grpo + anchor(gamma=0.5) | clip(limit=0.7)", units())
+    assert got.advantage_S.tolist() == want.advantage_S.tolist()
+    assert got.record() == want.record()
+
+
+def test_a_record_of_any_length_makes_the_same_credit_again():
+    grams = [[k, k + 1] for k in range(1000)]  # longer than any expression that is read from text
+    credit = assign("dr_grpo | hicra", units(), grams=grams)
+    again = remake(json.loads(json.dumps(credit.record())), units())
+    assert again.advantage_S.tolist() == credit.advantage_S.tolist()
+    assert again.record() == credit.record()
+
+
 def test_a_sum_is_the_sum():
     u = units()
     a, b = assign("grpo", u), assign("anchor", u, gamma=0.9)
@@ -185,11 +200,17 @@ def test_a_record_names_cut_version_and_rollouts():
         ),
         (
             "grpo + anchor",
-            {"gamma": 1},
+            {"scale": "std"},
             ConfigError,
-            r"'grpo \+ anchor' has several names, so gamma could belong to any",
+            r"'grpo \+ anchor' has several names, so scale could belong to any",
         ),
-        ("gae | whiten", {"lam": 1}, ConfigError, r"write it inside"),
+        ("clip | clip", {"limit": 1}, ConfigError, r"write it inside"),
+        (
+            "gae | whiten",
+            {"alpha": 1},
+            ConfigError,
+            r"none of the names in 'gae \| whiten' takes alpha; see `apportion",
+        ),
         ("grpo +", {}, ConfigError, r"cannot read 'grpo \+'"),
     ],
 )

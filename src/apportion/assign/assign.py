@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, Sum, leaves, parse, render
+from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, Sum, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
 from apportion.methods import get
@@ -23,8 +23,8 @@ def assign(method: str, units: Units, **params: Any) -> Credit:
     Args:
         method: a name (``"gigpo"``), or an expression: ``"grpo + 0.5*anchor"``, ``"gae(lam=0.9) | whiten"``.
         units: what to credit, see `by_step` and its siblings.
-        params: parameters of the method, where the expression is one name; in longer expressions they are
-            written inside it.
+        params: parameters of the method; in an expression of several names, of the one that takes them. A parameter
+            that several of them take is written inside.
 
     Returns:
         `Credit`: one number per unit, with parts, notes and what is needed to make it again.
@@ -36,8 +36,7 @@ def assign(method: str, units: Units, **params: Any) -> Credit:
     node = check_expression(method, params)
     if not isinstance(units, Units):
         raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
-    credit = _run(node, units)
-    return replace(credit, method=render(node), params=_params(node))
+    return _credit(node, units)
 
 
 def check_expression(method: str, params: Mapping[str, Any] | None = None) -> Node:
@@ -47,11 +46,8 @@ def check_expression(method: str, params: Mapping[str, Any] | None = None) -> No
         ConfigError: as `assign`.
     """
     node = parse(method)
-    if params:
-        if not isinstance(node, Leaf):
-            given = ", ".join(params)
-            raise ConfigError(f"{method!r} has several names, so {given} could belong to any; write it inside")
-        node = Leaf(node.name, {**node.params, **params})
+    for name, value in (params or {}).items():
+        node = _given(method, node, name, value)
     _check(node)
     return node
 
@@ -67,7 +63,12 @@ def remake(record: Mapping[str, Any], units: Units) -> Credit:
     cut = {"level": units.level, **units.options}
     if dict(record["cut"]) != cut:
         raise DataError(f"the record credits {dict(record['cut'])}, the units are {cut}; cut the batch the same way")
-    return assign(expression_of(record), units)
+    params = record["params"]
+    node = parse(record["method"])
+    held = {node.name: params} if isinstance(node, Leaf) else dict(params)
+    node = each_leaf(node, lambda leaf: Leaf(leaf.name, held.pop(_key(leaf, held))))
+    _check(node)
+    return _credit(node, units)
 
 
 def expression_of(record: Mapping[str, Any]) -> str:
@@ -87,6 +88,27 @@ def required_cut(method: str) -> str:
 def default_units(method: str, batch: Any, **options: Any) -> Units:
     """Cut a batch the way the method is made for."""
     return CUTS[required_cut(method)](batch, **options)
+
+
+def _credit(node: Node, units: Units) -> Credit:
+    return replace(_run(node, units), method=render(node), params=_params(node))
+
+
+def _given(method: str, node: Node, name: str, value: Any) -> Node:
+    """The expression with one parameter put where it belongs: to the only name, or to the only one that takes it."""
+    every = list(leaves(node))
+    takers = every if isinstance(node, Leaf) else [leaf for leaf in every if name in get(leaf.name).defaults]
+    if not takers:
+        raise ConfigError(f"none of the names in {method!r} takes {name}; see `apportion describe {every[0].name}`")
+    if len(takers) > 1:
+        raise ConfigError(f"{method!r} has several names, so {name} could belong to any; write it inside")
+    (taker,) = takers
+    return each_leaf(node, lambda leaf: Leaf(leaf.name, {**leaf.params, name: value}) if leaf is taker else leaf)
+
+
+def _key(leaf: Leaf, params: Mapping[str, Any]) -> str:
+    """Under which name the record of an expression holds the parameters of its next leaf of this name."""
+    return next(k for k in (leaf.name, *(f"{leaf.name}#{n}" for n in range(2, LONGEST))) if k in params)
 
 
 def _check(node: Node) -> None:
@@ -158,8 +180,7 @@ def _params(node: Node) -> dict[str, Any]:
 
 def _spell(node: Node, params: dict[str, Any]) -> str:
     if isinstance(node, Leaf):
-        key = next(k for k in (node.name, *(f"{node.name}#{n}" for n in range(2, LONGEST))) if k in params)
-        own = params.pop(key)
+        own = params.pop(_key(node, params))
         return node.name + (f"({', '.join(f'{k}={_literal(v)}' for k, v in own.items())})" if own else "")
     if isinstance(node, Pipe):
         left = _spell(node.left, params)

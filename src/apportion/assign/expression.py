@@ -9,7 +9,7 @@ The text is read by Python's own parser and walked node by node; nothing is eval
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,16 @@ def leaves(node: Node) -> Iterator[Leaf]:
     else:
         yield from leaves(node.left)
         yield node.transform
+
+
+def each_leaf(node: Node, change: Callable[[Leaf], Leaf]) -> Node:
+    """The same expression with every name changed, in the order of `leaves`."""
+    if isinstance(node, Leaf):
+        return change(node)
+    if isinstance(node, Sum):
+        return Sum(tuple((weight, each_leaf(term, change)) for weight, term in node.terms))
+    left = each_leaf(node.left, change)
+    return Pipe(left, change(node.transform))
 
 
 def render(node: Node) -> str:
