@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "envs": {"errors", "data"},
     "check": {"errors", "numerics", "data", "units", "credit"},
     "report": {"errors", "data", "units", "credit", "check"},
+    "grams": {"errors", "numerics", "data", "units"},
     "adapters": {"errors", "data", "units", "credit", "asks", "methods", "assign", "losses"},
     "testing": {"errors", "numerics", "data", "units", "credit", "methods"},  # data: checks draw rollouts
 }
@@ -53,7 +54,7 @@ MAY_LOAD_HEAVY = (
     "numerics/_numba*.py",
 )
 
-MAY_TOUCH_FILES = {"data", "credit", "report", "resources", "train", "bench", "adapters", "cli"}
+MAY_TOUCH_FILES = {"data", "credit", "report", "grams", "resources", "train", "bench", "adapters", "cli"}
 FILE_CALLS = set(
     "open write_text read_text write_bytes read_bytes mkdir unlink rmtree savez save_file load_file".split()
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, demo, methods, train, view
+from apportion.cli import assign, check, convert, demo, grams, methods, train, view
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ for _name, _command, _settings in (
     ("demo", demo.demo, None),
 ):
     app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
+app.add_typer(grams.grams)
 
 
 @app.callback(invoke_without_command=True)

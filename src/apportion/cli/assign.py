@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import typer
 
+from apportion.cli.grams import grams_of
 from apportion.cli.output import emit_json, progress, remark, table
-from apportion.cli.params import method_params
+from apportion.cli.params import cut_of, method_params
 from apportion.cli.sources import load
 from apportion.credit import Credit
 from apportion.data import Batch
@@ -23,7 +24,10 @@ def assign(
     path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
     method: str = typer.Option("gigpo", "--method", "-m", help="Name or expression, like 'grpo | whiten'."),
     unit: str = typer.Option(
-        "", "--unit", "-u", help="episode, turn, step, segment, token or agent; default: the method's."
+        "",
+        "--unit",
+        "-u",
+        help="episode, turn, step, segment, token, agent or tree, with options in brackets; default: the method's.",
     ),
     states: str = typer.Option(
         "exact", "--states", help="What counts as one state: exact, normalised, learned, near or blocks."
@@ -38,6 +42,8 @@ def assign(
 ) -> None:
     """Divide the credit for the outcomes among the units; further options are parameters of the method.
 
+    --grams FILE is the list of `hicra`. A cut takes options in brackets: --unit "segment(by='cutpoint', interval=5)".
+
     Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
     """
     from apportion.assign import assign as assign_credit
@@ -48,24 +54,31 @@ def assign(
     if not path.exists() and any(Path(argument).exists() for argument in context.args):
         raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
     params = method_params(context.args)
+    if isinstance(params.get("grams"), str):
+        params["grams"] = grams_of(params["grams"])
     check_expression(method, params)
     if out is not None:
         check_credit_path(out)
-    level = unit or required_cut(method)
+    level, keyed = cut_of(unit or required_cut(method))
     if level not in CUTS:
         raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+    takes = inspect.signature(CUTS[level]).parameters
+    for name in keyed:
+        if name not in takes:
+            raise ConfigError(f"by_{level} takes no {name}; it takes {', '.join(list(takes)[1:]) or 'no options'}")
     if states not in STATES:
         raise ConfigError(f"no state rule named {states!r}; there are {', '.join(STATES)}")
-    keyed = {} if states == "exact" else {"state": states}
-    if keyed and "state" not in inspect.signature(CUTS[level]).parameters:
+    by_rule = states != "exact"
+    if by_rule and "state" not in takes:
         raise ConfigError(f"--states {states} needs units with states, and by_{level} has none; cut by step or turn")
+    keyed |= {"state": states} if by_rule else {}
     batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
     with progress(f"crediting {len(batch)} trajectories"):
         credit = assign_credit(method, CUTS[level](batch, **keyed), **params)
     if out is not None:
         with progress(f"writing {out.name}"):
             write_credit(out, credit)
-    summary = _summary(credit) | ({"states": states, "stripped": _stripped(batch, states)} if keyed else {})
+    summary = _summary(credit) | ({"states": states, "stripped": _stripped(batch, states)} if by_rule else {})
     if json:
         emit_json({"schema": "apportion.assign/1", "out": None if out is None else str(out), **summary})
         return

@@ -45,3 +45,17 @@ def literal(value: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value
     return found if isinstance(found, bool | int | float | str | list | tuple) else value
+
+
+def cut_of(text: str) -> tuple[str, dict[str, Any]]:
+    """A level of units and the options of its cut: ``step``, or ``segment(by='fixed', count=4)``.
+
+    Raises:
+        ConfigError: it cannot be read so.
+    """
+    from apportion.assign.expression import Leaf, parse
+
+    node = parse(text)
+    if not isinstance(node, Leaf):
+        raise ConfigError(f"cannot read the unit {text!r}; write a name like step, or segment(by='fixed', count=4)")
+    return node.name, dict(node.params)

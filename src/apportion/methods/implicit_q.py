@@ -24,7 +24,7 @@ FORMS = ("advantage", "q", "to_go")
     family="log-ratio",
     reads=("logp_S", "ref_logp_S"),
     source="arXiv:2404.12358",
-    holds=("local_to_trajectory", "local_to_group"),
+    holds=("shift_invariant", "local_to_trajectory", "local_to_group"),
     chain=True,
 )
 def implicit_q(units: Units, *, beta: float = 0.1, form: str = "advantage") -> Credit:
