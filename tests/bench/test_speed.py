@@ -285,6 +285,10 @@ def test_the_exit_code_is_1_exactly_when_values_differ(monkeypatch, capsys, tmp_
     code, text = run(monkeypatch, capsys, comparison(theirs=3.0), "--json", str(tmp_path / "out.json"))
     assert code == 1
     assert "WRONG VALUES: kernel, ours, batch differs from them by 0.33 (allowed 1e-05)" in text
+    code, _ = run(monkeypatch, capsys, comparison(theirs=np.nan), "--json", str(tmp_path / "nan.json"))
+    assert code == 1
+    (row,) = json.loads((tmp_path / "nan.json").read_text())["rows"]
+    assert (row["difference"], row["mismatch"]) == (None, True)
     code, _ = run(monkeypatch, capsys, comparison(floor={"them": 1e9}))
     assert code == 0
 

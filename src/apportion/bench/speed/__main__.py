@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for sentence in remarks(rows):
         console.print(sentence, markup=False)
     if options.json is not None:
-        text = json.dumps(as_json(rows, peers, quick=options.quick), indent=1, ensure_ascii=False)
+        text = json.dumps(as_json(rows, peers, quick=options.quick), indent=1, ensure_ascii=False, allow_nan=False)
         options.json.write_text(text + "\n", encoding="utf-8")
     return 1 if any(row.mismatch for row in rows) else 0
 

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from apportion.bench.speed.compare import Row
@@ -73,6 +74,7 @@ def as_json(rows: Sequence[Row], peers: Peers, *, quick: bool) -> dict[str, Any]
         "rows": [
             {
                 **dataclasses.asdict(row),
+                "difference": row.difference if np.isfinite(row.difference or 0.0) else None,  # JSON has no NaN
                 "share_of_limit": None if row.times_limit is None else 1 / row.times_limit,
                 "mismatch": row.mismatch,
                 "short": row.below_floor or row.above_ceiling,
