@@ -46,6 +46,5 @@ class CheckpointError(ApportionError, RuntimeError):
 def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:
     """The one sentence for an absent optional package."""
     return MissingExtra(
-        f"{feature} needs the package {package!r}, which is not installed; "
-        f"run `pip install 'apportion[{extra}]'`"
+        f"{feature} needs the package {package!r}, which is not installed; run `pip install 'apportion[{extra}]'`"
     )
