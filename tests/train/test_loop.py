@@ -93,6 +93,12 @@ def test_tasks_of_training_evaluation_and_cloning_are_apart(config, tmp_path):
             seen |= groups
 
 
+def test_the_rate_rises_and_then_stays(config):
+    result = train(config(lr=1e-3, warmup=4, iterations=6, eval_tasks=0))
+    rates = [line["train"]["lr"] for line in result.metrics[1:]]
+    assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])
+
+
 def test_the_token_budget_ends_the_run(config):
     result = train(config(token_budget=60, iterations=50, eval_every=0))
     assert 60 <= result.generated_tokens < 60 + 6 * 9

@@ -59,6 +59,8 @@ class TrainConfig:
         epochs, minibatches: passes over a batch, updates per pass.
         lr: of AdamW. 3e-4 suits the small decoder; 1e-3 without clipping or KL has collapsed policies in all
             larger environments tried. A pre-trained model wants about 1e-6 to 1e-5.
+        warmup: iterations over which the rate rises from 0; Adam's first steps, made from few gradients, undo much of
+            what was cloned otherwise.
         weight_decay, clip_grad: of AdamW; largest gradient norm.
         kl_coef, kl_estimator: penalty towards the policy that the run started from. entropy_coef: bonus.
         micro_tokens: tokens of one forward and backward pass, padding included; results do not depend on it
@@ -112,6 +114,7 @@ class TrainConfig:
     epochs: int = 1
     minibatches: int = 1
     lr: float = 3e-4
+    warmup: int = 10
     weight_decay: float = 0.0
     clip_grad: float = 1.0
     kl_coef: float = 0.0
@@ -209,8 +212,8 @@ class TrainConfig:
 LEAST = {
     "hidden": 1, "layers": 1, "heads": 1, "vocabulary": 260, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,
     "clone_epochs": 1, "clone_batch": 1, "tasks": 1, "rollouts": 1, "epochs": 1, "minibatches": 1,
-    "weight_decay": 0, "kl_coef": 0, "entropy_coef": 0, "micro_tokens": 1, "iterations": 0, "token_budget": 0,
-    "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1, "checkpoint_every": 1, "keep": 1, "dump_every": 0,
+    "warmup": 0, "weight_decay": 0, "kl_coef": 0, "entropy_coef": 0, "micro_tokens": 1, "iterations": 0,
+    "token_budget": 0, "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1, "checkpoint_every": 1, "keep": 1, "dump_every": 0,
 }  # fmt: skip
 
 

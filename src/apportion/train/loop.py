@@ -243,7 +243,7 @@ class _Run:
                 "reused_prompts": collected.reused,
             },
             "credit": _credit_numbers(credit),
-            "train": tally.metrics(),
+            "train": {**tally.metrics(), "lr": self.optimizer.param_groups[0]["lr"]},
             "seconds": {
                 **clock.seconds,
                 "iteration": total,
@@ -255,6 +255,8 @@ class _Run:
         config, tally = self.config, Tally()
         examples = Examples.of(tokens, self.policy)
         random = np.random.default_rng([config.seed, ORDER_STREAM, index])
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.lr * min(1.0, (index + 1) / max(1, config.warmup))
         for epoch in range(config.epochs):
             parts = np.array_split(random.permutation(len(examples)), config.minibatches)
             for number, part in enumerate(parts):
