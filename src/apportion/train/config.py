@@ -213,7 +213,8 @@ LEAST = {
     "hidden": 1, "layers": 1, "heads": 1, "vocabulary": 260, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,
     "clone_epochs": 1, "clone_batch": 1, "tasks": 1, "rollouts": 1, "epochs": 1, "minibatches": 1,
     "warmup": 0, "weight_decay": 0, "kl_coef": 0, "entropy_coef": 0, "micro_tokens": 1, "iterations": 0,
-    "token_budget": 0, "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1, "checkpoint_every": 1, "keep": 1, "dump_every": 0,
+    "token_budget": 0, "eval_tasks": 0, "eval_every": 0, "seed": 0, "threads": 1,
+    "checkpoint_every": 1, "keep": 1, "dump_every": 0,
 }  # fmt: skip
 
 
