@@ -21,6 +21,7 @@ SIGNATURES = {
     "by_step": "batch, *, state=None",
     "by_agent": "batch, *, state=None",
     "by_token": "batch",
+    "by_tree": "batch",
     "read": "paths, *, skip_bad=False",
     "write": "path, what",
     "register": "name, *, unit='step', units=(), family, reads=(), needs=(), source, holds=(), chain=False, "

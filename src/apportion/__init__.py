@@ -28,7 +28,7 @@ from apportion.errors import (
 )
 from apportion.methods import describe, methods, register
 from apportion.report import report
-from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_turn
+from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_tree, by_turn
 
 __version__ = "0.1.0"
 
@@ -72,6 +72,7 @@ __all__ = [
     "by_segment",
     "by_step",
     "by_token",
+    "by_tree",
     "by_turn",
     "check",
     "describe",

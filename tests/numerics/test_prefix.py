@@ -82,6 +82,7 @@ def test_runs_equal_the_sets_of_sharers(kernels, seed):
     flat, start, stop = packed(rows)
     chosen = np.random.default_rng(seed).random(len(rows)) < 0.8
     runs = prefix_runs(flat, start, stop, group, where=chosen)
+    assert (np.diff(runs.start_R) > 0).all()  # no run is empty
     run_of_X = np.searchsorted(runs.start_R, np.arange(len(flat)), side="right") - 1
     node_of = {}
     for i, row in enumerate(rows):

@@ -21,10 +21,10 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError, DataError, UnknownName
-from apportion.units import Units
+from apportion.units import CUTS, Units
 
 ENTRY_POINTS = "apportion.methods"
-LEVELS = ("episode", "turn", "step", "segment", "token", "agent")
+LEVELS = tuple(CUTS)
 LAWS = (
     "scale_equivariant",
     "shift_invariant",

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from apportion.units.cut import cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
+from apportion.units.process import process_rewards, verdicts
 from apportion.units.segments import by_segment
 from apportion.units.similar import Blocks, Near
 from apportion.units.state_keys import STATES, StateKey, StateKeys, StateRule, state_rule
+from apportion.units.trees import Leaves, PrefixTree, by_tree, leaves, prefix_tree, sum_below
 from apportion.units.units import COLUMNS, NAMED, Units
 from apportion.units.volatile import Normalised, Rule, learn_rules
 
@@ -17,6 +19,7 @@ CUTS: dict[str, Callable[..., Units]] = {
     "segment": by_segment,
     "token": by_token,
     "agent": by_agent,
+    "tree": by_tree,
 }
 """Every built-in cut by the name of its level."""
 
@@ -26,8 +29,10 @@ __all__ = [
     "NAMED",
     "STATES",
     "Blocks",
+    "Leaves",
     "Near",
     "Normalised",
+    "PrefixTree",
     "Rule",
     "StateKey",
     "StateKeys",
@@ -38,8 +43,14 @@ __all__ = [
     "by_segment",
     "by_step",
     "by_token",
+    "by_tree",
     "by_turn",
     "cut",
     "learn_rules",
+    "leaves",
+    "prefix_tree",
+    "process_rewards",
     "state_rule",
+    "sum_below",
+    "verdicts",
 ]

@@ -42,7 +42,7 @@ def cut(
     unit = unit_of_T[own]
     traj_of_S = batch.traj_of_S[step_of_S]
     if unit_of_step is None:
-        unit_of_step = _unit_of_step(batch, unit_of_T)
+        unit_of_step = unit_of_last_token(batch, unit_of_T)
     sizes = seg_count(unit, n=s_count)
     filled_N = seg_count(traj_of_S, n=len(batch)) > 0
     valid_N = batch.valid_N & filled_N
@@ -74,7 +74,8 @@ def cut(
     )
 
 
-def _unit_of_step(batch: Batch, unit_of_T: IntArray) -> IntArray:
+def unit_of_last_token(batch: Batch, unit_of_T: IntArray) -> IntArray:
+    """Unit of each step's last sampled token, of the token before that where it has none, else of the token after."""
     own = np.flatnonzero(unit_of_T >= 0)
     unit, traj_of_S = unit_of_T[own], batch.traj_of_S
     out = np.full(len(traj_of_S), -1, dtype=np.int64)
@@ -140,7 +141,7 @@ def _states(batch: Batch, step_of_S: IntArray, state: StateRule) -> Array:
 
 def _values(batch: Batch, level: str, unit_of_T: IntArray, step_of_S: IntArray) -> FloatArray | None:
     """Value before each unit: that of its first token, else (for cuts no finer than a step) that of its step."""
-    if level not in ("token", "segment") and batch.value_S is not None:
+    if level not in ("token", "segment", "tree") and batch.value_S is not None:
         return batch.value_S[step_of_S]
     if batch.token_value_T is None:
         return None

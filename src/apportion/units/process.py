@@ -1,0 +1,62 @@
+"""Process rewards and verdicts: what was said of single steps, apart from what was said of the whole rollout."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apportion.errors import DataError
+from apportion.numerics import BoolArray, FloatArray, IntArray, seg_count, seg_sum
+from apportion.units.cut import unit_of_last_token
+from apportion.units.units import Units
+
+
+def process_rewards(units: Units, name: str = "") -> FloatArray:
+    """The reward of each unit as its steps were told it, NaN where none of them was.
+
+    Unlike ``reward_S``, nothing stands in for a missing reward, and what an outcome has beyond the rewards of the steps
+    is in none of them.
+
+    Args:
+        units: any units.
+        name: a named part (`Step.rewards`); default the rewards themselves. Rewards that were put in with
+            `Units.with_reward` count as told everywhere.
+
+    Raises:
+        DataError: no step has a part of that name.
+    """
+    if name:
+        if name not in units.reward_parts:
+            raise DataError(f"no step has a reward part named {name!r}; give Step.rewards[{name!r}] where there is one")
+        return units.reward_parts[name]
+    batch = units.batch
+    unit = _unit_of_step(units)
+    told = batch.scored_S & (unit >= 0)
+    reward_S = seg_sum(batch.reward_S[told], unit[told], n=len(units))
+    rest_S = units.reward_S - reward_S
+    last_S = units.last_S & ~batch.scored_S[_last_step(units)]
+    if (rest_S[~last_S] != 0.0).any():  # no longer the rewards of the batch
+        return units.reward_S
+    return np.where(seg_count(unit[told], n=len(units)) > 0, reward_S, np.nan)
+
+
+def verdicts(units: Units) -> BoolArray:
+    """Trajectories whose outcome was given for itself, rather than added up from rewards, (N,)."""
+    given = [t.outcome for t in units.batch.trajectories]
+    told = np.array([x is not None for x in given], dtype=bool)
+    value = np.array([0.0 if x is None else x for x in given])
+    same: BoolArray = told & (units.outcome_N == value)
+    return same & units.valid_N
+
+
+def _unit_of_step(units: Units) -> IntArray:
+    """The unit that each step's reward arrived with, -1 where there is none."""
+    steps = np.arange(len(units.batch.traj_of_S))
+    if units.level in ("episode", "turn", "step"):  # whole steps, empty actions among them
+        return np.searchsorted(units.step_of_S, steps, side="right") - 1
+    return unit_of_last_token(units.batch, units.unit_of_T)
+
+
+def _last_step(units: Units) -> IntArray:
+    """Last step of each unit's trajectory."""
+    batch = units.batch
+    return np.searchsorted(batch.traj_of_S, units.traj_of_S, side="right") - 1
