@@ -53,8 +53,13 @@ def _show_truth(summary: dict[str, Any]) -> None:
         )
     remark(
         "The gradient cosines are the yardstick: does the credit move the policy where the exact gradient does? "
-        "Correlation is easily gamed (see 'immediate reward'). gae is given the exact values."
+        "Correlation is easily gamed (see 'immediate reward'). Methods that read values are given the exact ones."
     )
+    skipped = sorted({name for reasons in summary["truth_skipped"].values() for name in reasons})
+    if skipped:
+        remark(
+            f"Not run here, because the rollouts lack what they read (reasons in summary.json): {', '.join(skipped)}"
+        )
 
 
 def _show_learning(summary: dict[str, Any], out: Path) -> None:

@@ -149,7 +149,7 @@ def summarise(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, A
     return out
 
 
-def curves(out: Path, arms: Sequence[str], seeds: Sequence[int], points: int = 24) -> dict[str, dict[str, list[float]]]:
+def curves(out: Path, arms: Sequence[str], seeds: Sequence[int], points: int = 12) -> dict[str, dict[str, list[float]]]:
     """Success while training (sampled, training tasks), by generated tokens: mean and Student's interval over seeds.
 
     Iterations are averaged in equal spans of tokens, the same for all runs.
