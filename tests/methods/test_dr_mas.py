@@ -48,6 +48,8 @@ def test_an_agent_that_did_not_act_is_no_member():
     credit = assign("dr_mas", by_agent(batch), scale="none")
     np.testing.assert_allclose(credit.advantage_S, [4 - 10 / 3, 0, 2 - 10 / 3, 4 - 10 / 3])
     assert credit.notes["agents_without_company"] == 1
+    other = team([("a", 0), ("b", 0)], [("a", 1), ("b", 2)], [("c", 1)])
+    assert assign("dr_mas", by_agent(other)).notes["agents_without_company"] == 1
     raw = assign("dr_mas", by_agent(batch), scale="none", group_of_one="raw", reward="own")
     assert raw.advantage_S[1] == 4
 

@@ -49,6 +49,9 @@ def test_a_reward_that_was_not_given_is_no_zero():
     np.testing.assert_allclose(credit.parts["b"], [0.5**0.5, 0, -(0.5**0.5), 0])
     assert credit.known_S.tolist() == [True, True, True, False]
     assert credit.notes["missing_parts"] == 3
+    broken = dataclasses.replace(units.batch.trajectories[3], steps=[Step(ids=[1], failed=True)])  # not one of them
+    again = by_episode(Batch.from_trajectories([*units.batch.trajectories, broken]))
+    assert assign("gdpo", again).notes["missing_parts"] == 3
 
 
 def slow_gdpo(rollouts, trajectories, names, weights, scale, ddof, epsilon, group_of_one):

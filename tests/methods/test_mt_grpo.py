@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from apportion.assign import assign
+from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.units import by_token
+from apportion.units import by_step, by_token
 from tests.make import random_units, units_of
 from tests.plain import plain, spread
 from tests.tree import advantages, average, tree_units
@@ -45,6 +46,10 @@ def test_worked_example_of_the_bias():
     np.testing.assert_allclose(biased.advantage_S[[0, 1, 2, 4]], [0.25, 0.25, -0.25, -0.25])
     assert biased.notes["groups_with_unequal_turns"] == 1
     assert "groups_with_unequal_turns" not in assign("mt_grpo", units).notes
+    # a member that nobody scored does not make the counts of the others unequal
+    even = [*two_turns((1, 1), (0, 0)).batch.trajectories, Trajectory([Step(ids=[1])], group="0")]
+    uneven = assign("mt_grpo", by_step(Batch.from_trajectories(even)), form="turn_index")
+    assert "groups_with_unequal_turns" not in uneven.notes
 
 
 def test_a_rollout_of_one_turn_is_compared_as_a_whole():

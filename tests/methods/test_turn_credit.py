@@ -40,9 +40,12 @@ def test_extremes_of_gamma():
 
 
 def test_no_score_at_all_is_counted():
-    credit = assign("turn_credit", scored([None, None], [0.0, 1.0]))
-    assert credit.advantage_S[:2].tolist() == [0, 0]
-    assert credit.notes == {"trajectories_without_score": 1}
+    blank, graded = [Step(ids=[1]), Step(ids=[1])], [Step(ids=[1], rewards={"score": x}) for x in (0.0, 1.0)]
+    rollouts = [Trajectory(blank, outcome=0.0), Trajectory(blank, outcome=1.0), Trajectory(graded, outcome=0.0)]
+    units = by_step(Batch.from_trajectories([*rollouts, Trajectory(blank)]))  # the last one nobody judged at all
+    credit = assign("turn_credit", units)
+    assert credit.advantage_S[:4].tolist() == [0, 0, 0, 0]
+    assert credit.notes == {"trajectories_without_score": 2}
 
 
 def slow_turn_credit(r, t, name, gamma, start):
