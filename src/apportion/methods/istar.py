@@ -55,7 +55,8 @@ def istar(
         step_weight: w above; 0 leaves plain outcome credit.
         scale: of both parts: "none" subtracts the mean, "std" also divides by the std, "rloo" multiplies the difference
             by n / (n - 1), n being the members of the baseline.
-        ddof, epsilon: of that std.
+        ddof: of that std.
+        epsilon: added to it.
         baseline: "all" steps of the group as in the paper, or "first": the code's.
         normalise: "batch" divides the step rewards by their largest sum to the end over the batch plus 1e-6.
 

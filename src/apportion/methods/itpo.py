@@ -57,7 +57,8 @@ def itpo(
         shares: what the softmax of "norm" is over: "sum" per turn, "mean" per token times the batch's mean turn length,
             or "length", shares in proportion to the number of tokens, without a softmax.
         temperature: of that softmax; at the usual betas the shares are nearly equal.
-        process_weight, outcome_weight: w_p and w_o above; None = 5 for "sum" and 0 for "norm", which holds R already.
+        process_weight: w_p above.
+        outcome_weight: w_o above; None = 5 for "sum" and 0 for "norm", which holds R already.
         baseline: "exact" or "code".
 
     Returns:

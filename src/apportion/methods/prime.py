@@ -51,7 +51,8 @@ def prime(
     Args:
         units: S units, tokens as a rule. Reads outcome_N (reward units), the column prm_logp and ref_logp_S (nats).
         beta: reward per nat of the implicit model.
-        process_weight, outcome_weight: w_p and w_o above.
+        process_weight: w_p above.
+        outcome_weight: w_o above.
         gamma: discount per unit.
         baseline: "exact" or "code", see the module.
         last_token: "keep" or "zero": whether the last unit of a trajectory has a process reward.
