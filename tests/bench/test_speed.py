@@ -19,6 +19,12 @@ from apportion.bench.speed.timing import medians
 from apportion.numerics.kernels import VARIABLE
 
 
+@pytest.fixture(autouse=True)
+def short_timings(monkeypatch):
+    """The machinery is tested here, not the clock."""
+    monkeypatch.setattr("apportion.bench.speed.timing.LONG_ENOUGH", 1e-3)
+
+
 def comparison(theirs=2.0, **options) -> Comparison:
     """Ours returns twos; the peer returns what the test wants, a hundred times slower."""
     peers = {"them": Peer(lambda: [np.full(50, theirs) for _ in range(100)], lambda result: result[0])}
