@@ -62,7 +62,7 @@ def slow(phrases, text):
                 yield squeeze.index(words), span
 
 
-TEXTS = st.text("aB.' \n", max_size=14)
+TEXTS = st.text("aBß.' \n\u3000", max_size=14)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
