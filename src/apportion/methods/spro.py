@@ -47,7 +47,9 @@ def spro(
         beta: weight of the log-ratio; where the policy still is its reference the process part is 0.
         process_weight: w above.
         limit: the process part is cut off at this magnitude, before the weight; None = nowhere.
-        scale, ddof, epsilon: of the outcome part, see `grpo`; scale is "std" or "none".
+        scale: of the outcome part, "std" or "none", see `grpo`.
+        ddof: of its std.
+        epsilon: added to that std.
 
     Returns:
         Credit with the parts "outcome" and "process". A unit that no other member reached has process part 0.
