@@ -187,6 +187,15 @@ def test_without_the_changes_it_is_grpo():
     assert got.tolist() == assign("grpo", units).advantage_S.tolist()
 
 
+def test_members_that_nobody_scored_change_nothing():
+    words, outcomes = ["ABCE", "ABDE", "AFE"], [1, 0, 0]
+    for baseline in ("self", "others"):
+        want = tempo(words, outcomes, baseline=baseline)
+        got = tempo(["ABCE", *words, "ABX", "Q"], [None, *outcomes, None, None], baseline=baseline)
+        assert got[1:4] == want
+        assert not any(map(any, (got[0], *got[4:])))
+
+
 def test_words_stand_in_for_tokens_in_logs_of_text():
     def batch():
         texts = [("go left now", 1.0), ("go left soon", 0.0), ("stay", 0.0)]

@@ -111,8 +111,6 @@ def _changes(units: Units, tree: PrefixTree, baseline: str) -> FloatArray:
     change_R: FloatArray = value_R - before_R
     if baseline == "others":
         change_R[others_R < 1] = 0.0
-    size_R = seg_count(units.group_of_N, where=valid_N)[units.group_of_N[traj]]
-    change_R[tree.members_R == size_R] = 0.0  # nobody has parted yet: no rounding either
     return change_R
 
 
