@@ -188,7 +188,7 @@ def test_a_record_names_cut_version_and_rollouts():
             ConfigError,
             r"gigpo: unknown parameter 'gama'; it takes gamma, .*; did you mean 'gamma'",
         ),
-        ("rloo", {"x": 1}, ConfigError, r"rloo: unknown parameter 'x'; it takes no parameters"),
+        ("dr_grpo", {"x": 1}, ConfigError, r"dr_grpo: unknown parameter 'x'; it takes no parameters"),
         ("grpo | clip", {}, ConfigError, r"clip needs the parameter 'limit'"),
         ("whiten", {}, ConfigError, r"whiten is a transform and needs credit to work on; write 'grpo \| whiten'"),
         ("grpo + whiten", {}, ConfigError, r"whiten is a transform and needs credit"),
@@ -256,3 +256,24 @@ def test_credit_of_steps_is_the_same_through_every_door():
     u = units()
     assert assign("grpo", u).advantage_S.tolist() == get("grpo").call(u).advantage_S.tolist()
     assert by_step(u.batch).reward_S.tolist() == u.reward_S.tolist()
+
+
+def test_masks_of_tokens_meet_in_a_sum():
+    u = by_step(random_batch(2, forks=False))
+    one, two = (assign(f"grpo | probability_mask(rho={rho})", u).train_T for rho in (0.4, 0.8))
+    assert assign("(grpo | probability_mask(rho=0.8)) + anchor", u).train_T.tolist() == two.tolist()
+    both = assign("(grpo | probability_mask(rho=0.8)) + (anchor | probability_mask(rho=0.4))", u)
+    assert both.train_T.tolist() == (one & two).tolist()
+    assert one.sum() < two.sum()
+
+
+def test_a_summand_on_finer_units_takes_the_others_along():
+    u = by_step(random_batch(2, forks=False))
+    marked = "hicra(grams=[[1, 2]], alpha=0)"  # changes nothing but goes to tokens
+    plain = assign("grpo + 0.5*anchor", u)
+    for expression in (f"grpo + 0.5*(anchor | {marked})", f"(grpo | {marked}) + 0.5*(anchor | {marked})"):
+        credit = assign(expression, u)
+        assert credit.units.level == "token"
+        np.testing.assert_allclose(credit.to_tokens().advantage_T, plain.to_tokens().advantage_T, atol=1e-12)
+        assert credit.record()["cut"] == {"level": "step"}
+        np.testing.assert_array_equal(remake(credit.record(), u).advantage_S, credit.advantage_S)

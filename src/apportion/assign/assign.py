@@ -141,7 +141,15 @@ def _label(node: Node) -> str:
 
 
 def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
-    """The weighted sum; a unit is known, and trained on, where all summands say so."""
+    """The weighted sum; a unit is known, and trained on, where all summands say so.
+
+    Where transforms have gone to finer units (`Credit.refine`), the others follow them.
+    """
+    finer = [credit.units for _, _, credit in terms if credit.units is not units]
+    cut: dict[str, Any] = {"level": units.level, **units.options} if finer else {}
+    if finer:
+        units = max(finer, key=len)
+        terms = [(w, label, c if c.units is units else c.refine(units)) for w, label, c in terms]
     total = np.zeros(len(units))
     known = np.ones(len(units), dtype=bool)
     train = np.ones(len(units), dtype=bool)
@@ -150,11 +158,6 @@ def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
     notes: dict[str, int | float | str] = {}
     cost = Cost()
     for weight, label, credit in terms:
-        if credit.units is not units:
-            raise DataError(
-                f"{label} credits {credit.units.level}s and its neighbours {units.level}s; add first, transform after: "
-                "'(a + b) | t'"
-            )
         if credit.train_T is not None:
             train_T = credit.train_T if train_T is None else train_T & credit.train_T
         total = total + weight * credit.advantage_S
@@ -165,7 +168,17 @@ def _add(terms: list[tuple[float, str, Credit]], units: Units) -> Credit:
         for name, note in credit.notes.items():
             notes[name if notes.get(name, note) == note else f"{label}.{name}"] = note
         cost = cost + credit.cost
-    return Credit(total, units, known_S=known, train_S=train, train_T=train_T, parts=parts, notes=notes, cost=cost)
+    return Credit(
+        total,
+        units,
+        known_S=known,
+        train_S=train,
+        train_T=train_T,
+        parts=parts,
+        notes=notes,
+        cost=cost,
+        cut=cut,
+    )
 
 
 def _params(node: Node) -> dict[str, Any]:
