@@ -88,21 +88,20 @@ def write_tokens(
     units: Units, advantage_S: FloatArray, weight_S: BoolArray, train_T: BoolArray | None, spread: str
 ) -> TokenAdvantages:
     """Spread one number per unit over the tokens of that unit."""
-    own_T = units.unit_of_T >= 0
-    unit = units.unit_of_T[own_T]
-    advantage_T, weight_T = np.zeros(len(own_T)), np.zeros(len(own_T))
+    unit_of_T = units.unit_of_T  # -1 picks the appended 0: a context token has no credit and no weight
+    weight_T = np.append(weight_S.astype(np.float64), 0.0)[unit_of_T]
     if spread == "copy":
-        advantage_T[own_T] = advantage_S[unit]
+        advantage_T = np.append(advantage_S, 0.0)[unit_of_T]
     elif spread == "divide":
-        advantage_T[own_T] = advantage_S[unit] / units.tokens_S[unit]
+        advantage_T = np.append(advantage_S / np.maximum(units.tokens_S, 1), 0.0)[unit_of_T]
     elif spread == "last":
-        last = np.full(len(units), -1, dtype=np.int64)
-        last[unit] = np.flatnonzero(own_T)
-        held = last >= 0
-        advantage_T[last[held]] = advantage_S[held]
+        advantage_T = np.zeros(len(unit_of_T))
+        last = np.full(len(units) + 1, -1, dtype=np.int64)
+        last[unit_of_T] = np.arange(len(unit_of_T))  # in time order, so the last one stays
+        held = last[:-1] >= 0
+        advantage_T[last[:-1][held]] = advantage_S[held]
     else:
         raise ConfigError(f"to_tokens: spread is {spread!r}; give 'copy', 'divide' or 'last'")
-    weight_T[own_T] = weight_S[unit]
     if train_T is not None:
         weight_T[~train_T] = 0.0
     return TokenAdvantages(_frozen(advantage_T), _frozen(weight_T), units)
