@@ -235,7 +235,9 @@ def test_ctrl_c_leaves_with_130_and_no_half_file(tmp_path):
     fifo, out = tmp_path / "runs.jsonl", tmp_path / "credit.jsonl"
     os.mkfifo(fifo)  # a reader of it waits, so the signal arrives in the middle of the work
     command = [sys.executable, "-m", "apportion", "assign", str(fifo), "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # a shell that runs the tests in the background hands down an ignored Ctrl-C
+    hear = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear)
     handle = os.open(fifo, os.O_WRONLY)  # returns once the command has opened its end
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)

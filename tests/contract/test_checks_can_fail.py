@@ -182,6 +182,15 @@ def peeks_at_rewards(units):
     return Credit(units.logp_S * units.reward_S, units)
 
 
+def peeks_at_parts(units):
+    correct_N = np.nan_to_num(units.outcome_parts.get("correct", np.zeros(len(units.group_of_N))))
+    return Credit(units.reward_S + correct_N[units.traj_of_S], units)
+
+
+def peeks_at_another_column(units):
+    return Credit(units.columns["prm"] + units.columns.get("other", 0.0), units)
+
+
 def stamp(units, **params):
     return dataclasses.replace(outcome(units), method="grpo", params=params)
 
@@ -198,8 +207,8 @@ def records_what_json_cannot_hold(units, **params):
     return stamp(units, scale="std", ddof=1, epsilon={1, 2})
 
 
-def records_other_parameters(units, *, scale="std", ddof=1, epsilon=0.0):
-    credit = stamp(units, scale=scale, ddof=ddof, epsilon=epsilon + 1.0)
+def records_other_parameters(units, *, epsilon=0.0, **others):
+    credit = stamp(units, **{**get("grpo").defaults, **others, "epsilon": epsilon + 1.0})
     return dataclasses.replace(credit, advantage_S=credit.advantage_S + epsilon)
 
 
@@ -299,11 +308,14 @@ WRONG = {
         (declared(complains_vaguely, "value_S"), "'something is missing' does not name grpo and value_S"),
         (declared(outcome, "reward_S"), "without reward_S: no error"),
         (declared(outcome, "agent_S"), "without agent_S: no error"),
+        (declared(outcome, "reward_parts"), "without reward_parts: no error"),
+        (declared(outcome, "column:prm"), "without column:prm: no error"),
     ],
     "check_reads_are_declared": [
         (declared(peeks_at_states, units=("step",)), "it uses state_S, which `reads` does not declare: raised"),
         (declared(peeks_at_values_if_there, units=("step",)), "it uses value_S"),
         (declared(peeks_at_rewards, "logp_S", units=("step",)), "it uses reward_S"),
+        (declared(peeks_at_parts, units=("step",)), "it uses outcome_parts"),
     ],
     "check_made_again": [
         (declared(says_nothing_of_itself), "made by '', not 'grpo'"),
@@ -344,7 +356,7 @@ ROWS = [(check, *row) for check in WRONG for row in WRONG[check]]
 def test_the_check_finds_it(check, method, sentence):
     with pytest.raises(AssertionError, match=sentence) as found:
         run_check(getattr(testing, check), method)
-    assert re.search(rf"fails {check} on random_units\(\d+, '\w+'\): ", str(found.value))
+    assert re.search(rf"fails {check} on random_units\(\d+, '\w+'(, columns=\[.*\])?\): ", str(found.value))
 
 
 def test_every_check_has_a_wrong_method():
@@ -397,3 +409,9 @@ def test_random_units_hold_what_breaks_careless_methods():
 def test_equal_seeds_give_equal_rollouts():
     assert random_units(3).batch.fingerprint() == random_units(3).batch.fingerprint()
     assert random_units(3).batch.fingerprint() != random_units(4).batch.fingerprint()
+
+
+def test_columns_that_are_there_and_not_declared_are_hidden_too():
+    method = declared(peeks_at_another_column, "column:prm", units=("step",))
+    with pytest.raises(AssertionError, match="it uses column:other, which `reads` does not declare"):
+        testing.check_reads_are_declared(method, random_units(0, columns=("prm", "other")))

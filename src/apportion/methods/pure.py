@@ -33,6 +33,7 @@ BASELINES = ("length", "pooled", "step", "none")
 @register(
     "pure",
     unit="step",
+    units=("step", "turn", "segment", "token", "episode"),  # an agent's share has no place in time
     family="process-reward",
     reads=("reward_S",),
     source="arXiv:2504.15275",

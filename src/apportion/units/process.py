@@ -9,6 +9,9 @@ from apportion.numerics import BoolArray, FloatArray, IntArray, seg_count, seg_s
 from apportion.units.cut import unit_of_last_token
 from apportion.units.units import Units
 
+ROUNDING = 1e-9
+"""Share of a reward by which two ways of adding it up may differ."""
+
 
 def process_rewards(units: Units, name: str = "") -> FloatArray:
     """The reward of each unit as its steps were told it, NaN where none of them was.
@@ -34,9 +37,11 @@ def process_rewards(units: Units, name: str = "") -> FloatArray:
     reward_S = seg_sum(batch.reward_S[told], unit[told], n=len(units))
     rest_S = units.reward_S - reward_S
     last_S = units.last_S & ~batch.scored_S[_last_step(units)]
-    if (rest_S[~last_S] != 0.0).any():  # no longer the rewards of the batch
-        return units.reward_S
-    return np.where(seg_count(unit[told], n=len(units)) > 0, reward_S, np.nan)
+    found_S = np.where(seg_count(unit[told], n=len(units)) > 0, reward_S, np.nan)
+    # a rest before the end of a trajectory, beyond rounding: these are no longer the rewards of the batch
+    moved_S = ~last_S & (np.abs(rest_S) > ROUNDING * np.maximum(1.0, np.abs(units.reward_S)))
+    moved_N = seg_count(units.traj_of_S, where=moved_S, n=len(units.group_of_N)) > 0
+    return np.where(moved_N[units.traj_of_S], units.reward_S, found_S)
 
 
 def verdicts(units: Units) -> BoolArray:
