@@ -29,7 +29,8 @@ print("import apportion: NumPy only,", len(apportion.methods()), "methods, from"
 
 def missing_from(wheel: Path) -> set[str]:
     """Files of the package that the wheel forgot."""
-    here = {p.relative_to(SOURCE).as_posix() for p in SOURCE.rglob("*") if p.is_file() and p.suffix != ".pyc"}
+    files = (p for p in SOURCE.rglob("*") if p.is_file() and "__pycache__" not in p.parts)  # bytecode, numba's cache
+    here = {p.relative_to(SOURCE).as_posix() for p in files}
     return here - set(zipfile.ZipFile(wheel).namelist())
 
 

@@ -52,7 +52,7 @@ def test_cloning_follows_the_expert():
 def test_success_on_crafttree_improves(method, tmp_path, record_property):
     config = TrainConfig(
         env="crafttree", method=method, clone_episodes=40, clone_epochs=6, clone_noise=0.3, lr=1e-3,
-        iterations=40, eval_every=0, eval_tasks=128, tensorboard=False, out=str(tmp_path / "run"),
+        iterations=80, eval_every=0, eval_tasks=256, tensorboard=False, out=str(tmp_path / "run"),
     )  # fmt: skip
     result = train(config)
     before, after = result.before["success_sampled"], result.after["success_sampled"]
