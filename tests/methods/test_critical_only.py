@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
 from apportion.methods import get
-from apportion.units import by_step
+from apportion.units import by_episode, by_step, by_token, by_tree
 from tests.make import random_units
 
 critical_only = get("critical_only").call
@@ -39,32 +41,82 @@ def test_a_fork_that_made_no_difference_stays_in_numerator_and_denominator():
     assert gated.train_S.tolist() == [True, True, True, True, False]
 
 
-@pytest.mark.parametrize("forks", [True, False])
+def small_world(seed):
+    """Rollouts over two ids, so that many begin alike; observations of one token, now and then none."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for g in range(3):
+        for _ in range(int(rng.integers(1, 6))):
+            steps = []
+            for s in range(int(rng.integers(1, 4))):
+                seen = rng.integers(0, 2, size=int(rng.integers(0, 2))) if s else rng.integers(0, 9, size=2)
+                steps.append(Step(prompt_ids=seen, ids=rng.integers(0, 2, size=int(rng.integers(0, 3)))))
+            outcome = None if rng.random() < 0.15 else float(rng.integers(0, 2))
+            out.append(Trajectory(steps, group=f"g{g}", outcome=outcome))
+    return Batch.from_trajectories(out)
+
+
+def slow_critical(units):
+    batch = units.batch
+    rows = []  # the tokens of each rollout from the first sampled one on
+    for n in range(len(batch)):
+        tokens = np.flatnonzero(batch.traj_of_T == n)
+        spoken = tokens[batch.sampled_T[tokens]]
+        rows.append([(int(t), int(batch.ids_T[t])) for t in tokens if len(spoken) and spoken[0] <= t <= spoken[-1]])
+    for s in range(len(units)):
+        own = np.flatnonzero(units.unit_of_T == s)
+        if not len(own):
+            yield False
+            continue
+        n = units.traj_of_S[s]
+        before = [i for t, i in rows[n] if t < own[0]]
+        through = [i for t, i in rows[n] if t <= own[-1]]
+        others = [
+            [i for _, i in rows[m]]
+            for m in range(len(batch))
+            if units.valid_N[m] and units.group_of_N[m] == units.group_of_N[n]
+        ]
+        together = [row for row in others if row[: len(before)] == before]
+        yield any(row[: len(through)] != through for row in together)
+
+
+@pytest.mark.parametrize("cut", [by_step, by_token, by_tree, by_episode])
 @pytest.mark.parametrize("seed", range(50))
-def test_equals_the_slow_reference(seed, forks):
-    credit = assign("dr_grpo", random_units(seed, forks=forks))
+def test_equals_the_slow_reference(seed, cut):
+    units = cut(small_world(seed))
+    credit = assign("dr_grpo", units)
+    want = [bool(w) for w in slow_critical(units)]
+    got = critical_only(credit).train_S
+    assert got[units.valid_S].tolist() == np.array(want, dtype=bool)[units.valid_S].tolist()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_branches_inside_a_rollout(seed):
+    alone = [dataclasses.replace(t, group=str(n)) for n, t in enumerate(random_units(seed).batch)]
+    credit = assign("dr_grpo", by_step(Batch.from_trajectories(alone)))
     units = credit.units
     want = []
     for s in range(len(units)):
-        siblings = 0
-        for k in range(len(units)):
-            same_parent = units.parent_S[k] == units.parent_S[s]
-            roots = units.parent_S[s] == -1
-            together = same_parent and (not roots or units.group_of_S[k] == units.group_of_S[s])
-            siblings += bool(together and credit.known_S[k])
-        want.append(siblings > 1)
+        siblings = [k for k in range(len(units)) if units.traj_of_S[k] == units.traj_of_S[s]]
+        siblings = [k for k in siblings if units.parent_S[k] == units.parent_S[s] and credit.known_S[k]]
+        want.append(len(siblings) > 1)
     assert critical_only(credit).train_S.tolist() == want
 
 
-def test_rollouts_without_forks_compare_their_first_units_only():
-    units = random_units(3, forks=False)
-    gated = assign("dr_grpo | critical_only", units)
-    counted = gated.weight_S
-    assert (units.parent_S[counted] == -1).all()
-    first = np.flatnonzero(np.append(True, np.diff(units.traj_of_S) > 0))
-    peers = np.bincount(units.group_of_N[units.valid_N], minlength=99)
-    want = [s for s in first if units.valid_S[s] and peers[units.group_of_S[s]] > 1]
-    assert np.flatnonzero(counted).tolist() == want
+def test_a_shared_beginning_is_no_choice_and_the_parting_is():
+    # three rollouts: 1 2 | 3 4, 1 2 | 5 6, 1 2 | 5 7: all begin with 1 2, then two go on with 5
+    rows = [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 5, 7]]
+    batch = Batch.from_trajectories(
+        [Trajectory([Step(prompt_ids=[0], ids=r)], outcome=float(k), group="g") for k, r in enumerate(rows)]
+    )
+    gated = assign("dr_grpo | critical_only", by_token(batch))
+    assert gated.train_S.reshape(3, 4).tolist() == [
+        [False, False, True, False],
+        [False, False, True, True],
+        [False, False, True, True],
+    ]
+    assert gated.notes["units_without_alternative"] == 7
+    assert assign("dr_grpo | critical_only", by_tree(batch)).to_tokens().weight_T.sum() == 2 + 1 + 1 + 1 + 1
 
 
 def test_it_drops_on_top_of_what_is_dropped():

@@ -130,9 +130,9 @@ def test_a_step_without_tokens_has_no_vote():
         ]
         return Trajectory(steps, outcome=1.0, group="g")
 
-    batch = Batch.from_trajectories([rollout([0.0], [], [-1.0]), rollout([-1.0])])
+    batch = Batch.from_trajectories([rollout([0.0], [], [-1.0]), rollout([-0.5])])
     got = assign("prime", by_step(batch), beta=1.0, gamma=0.0, process_weight=1.0).parts["process"]
-    assert got.tolist() == [1.0, 0.0, 0.0, -0.5]  # means 1/2 and 0
+    assert got.tolist() == [0.5, 0.0, -0.5, 0.0]  # means 1/2 and 1/2
 
 
 def test_what_it_refuses():
