@@ -70,6 +70,14 @@ def test_a_larger_share_keeps_what_a_smaller_one_kept():
     assert len(lists[0]) < len(lists[2])
 
 
+def test_of_too_many_candidates_those_in_most_solutions_stay():
+    everything = build(corpus(), top=1.0)
+    few = build(corpus(), top=1.0, most_candidates=4)
+    ranked = sorted(everything.grams, key=lambda gram: (-gram.documents, gram.text))
+    assert {gram.text for gram in few.grams} == {gram.text for gram in ranked[:4]}
+    assert few.provenance["candidates"] == 4
+
+
 def test_equal_seeds_equal_lists():
     assert build(corpus(), seed=3) == build(corpus(), seed=3)
 
