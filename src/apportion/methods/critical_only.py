@@ -72,4 +72,4 @@ def _parted(units: Units) -> BoolArray:
     before_S = tree.members_R[tree.run_of(np.maximum(first - 1, start_S))]
     after_S = tree.members_R[tree.run_of(np.maximum(last, start_S))]
     before_S = np.where(first == start_S, everyone_S, before_S)
-    return speaks_S & (last < tree.fork_N[units.traj_of_S]) & (after_S < before_S)
+    return speaks_S & (after_S < before_S)
