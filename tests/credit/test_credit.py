@@ -46,6 +46,9 @@ def test_parts_are_compared_at_their_own_size():
     with pytest.raises(DataError, match="parts a miss"):
         Credit(np.zeros(3), u, parts={"a": np.full(3, 1e-15)})
     Credit(np.zeros(3), u, parts={"a": np.zeros(3)})
+    # a millionth of the largest is no rounding
+    with pytest.raises(DataError, match="parts a miss the advantage by 1e-06 at unit 0"):
+        Credit(np.array([1.0, 0.5, 0.0]), u, parts={"a": np.array([1.0 - 1e-6, 0.5, 0.0])})
 
 
 def test_unknown_is_zero_everywhere_and_may_have_been_anything():

@@ -54,6 +54,12 @@ def test_a_lone_outcome_stays_raw_in_verl():
     assert assign("grpo", units, group_of_one="raw", scale="none").advantage_S.tolist() == [7, 0.5, -0.5]
 
 
+def test_who_is_unknown_leaves_the_counts_of_groups_too():
+    # of two members one is unscored: the other is alone; of three one is: the two that are left are equal
+    notes = assign("grpo", outcomes(1, None, 0.5, 0.5, None, group="aabbb")).notes
+    assert notes == {"groups": 2, "groups_of_one": 1, "constant_groups": 1, "unknown_trajectories": 2}
+
+
 def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="zero"):
     def copies(r):
         return len(r.rewards) if votes == "row" else 1
