@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from apportion.assign import assign, default_units, expression_of, remake, required_cut
+from apportion.assign import assign, remake, required_cut
 from apportion.errors import ConfigError, DataError, UnknownName
 from apportion.methods import get
 from apportion.units import by_episode, by_segment, by_step, by_token
@@ -132,7 +132,7 @@ def test_a_record_makes_the_same_credit_again(text):
         assert again.advantage_S.tolist() == credit.advantage_S.tolist()
         assert again.train_S.tolist() == credit.train_S.tolist()
         assert {k: v.tolist() for k, v in again.parts.items()} == {k: v.tolist() for k, v in credit.parts.items()}
-        assert expression_of(again.record()) == expression_of(record)
+        assert json.dumps(again.record(), sort_keys=True) == json.dumps(record, sort_keys=True)
 
 
 def test_a_transform_called_by_hand_records_what_it_stands_on():
@@ -154,7 +154,7 @@ def test_numbers_of_numpy_are_recorded_as_numbers():
 def test_infinity_has_a_literal():
     credit = assign("grpo | clip(limit=1e999)", units())
     assert credit.params["clip"]["limit"] == math.inf
-    assert expression_of(credit.record()).endswith("clip(limit=1e999)")
+    assert remake(credit.record(), units()).params["clip"]["limit"] == math.inf
 
 
 def test_a_record_names_cut_version_and_rollouts():
@@ -237,11 +237,8 @@ def test_units_of_the_wrong_kind_are_refused():
 
 
 def test_the_cut_a_method_is_made_for():
-    batch = random_batch(1, forks=False)
     assert required_cut("gigpo | whiten") == "step"
     assert required_cut("gae") == "token"
-    assert default_units("gae", batch).level == "token"
-    assert default_units("anchor", batch, state=str.lower).options == {"state": "lower"}
 
 
 def test_the_same_errors_are_standard_errors():

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, Sum, each_leaf, leaves, parse, render
+from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
 from apportion.methods import get
 from apportion.methods.registry import numbered
 from apportion.numerics import FloatArray
-from apportion.units import CUTS, Units
+from apportion.units import Units
 
 
 def assign(method: str, units: Units, **params: Any) -> Credit:
@@ -71,23 +71,9 @@ def remake(record: Mapping[str, Any], units: Units) -> Credit:
     return _credit(node, units)
 
 
-def expression_of(record: Mapping[str, Any]) -> str:
-    """The method of a record as one expression with every parameter spelled out."""
-    node = parse(record["method"])
-    params = record["params"]
-    if isinstance(node, Leaf):
-        return _spell(node, {node.name: params})
-    return _spell(node, dict(params))
-
-
 def required_cut(method: str) -> str:
     """Level that the first method of the expression is made for; the command line's default."""
     return get(next(leaves(parse(method))).name).unit
-
-
-def default_units(method: str, batch: Any, **options: Any) -> Units:
-    """Cut a batch the way the method is made for."""
-    return CUTS[required_cut(method)](batch, **options)
 
 
 def _credit(node: Node, units: Units) -> Credit:
@@ -189,24 +175,3 @@ def _params(node: Node) -> dict[str, Any]:
     for leaf in leaves(node):
         out[numbered(leaf.name, out)] = get(leaf.name).bind(leaf.params)
     return out
-
-
-def _spell(node: Node, params: dict[str, Any]) -> str:
-    if isinstance(node, Leaf):
-        own = params.pop(_key(node, params))
-        return node.name + (f"({', '.join(f'{k}={_literal(v)}' for k, v in own.items())})" if own else "")
-    if isinstance(node, Pipe):
-        left = _spell(node.left, params)
-        return f"{left} | {_spell(node.transform, params)}"
-    out = []
-    for weight, term in node.terms:
-        body = _spell(term, params)
-        out.append(f"{weight!r}*({body})" if isinstance(term, Sum | Pipe) else f"{weight!r}*{body}")
-    return " + ".join(out)
-
-
-def _literal(value: Any) -> str:
-    """A value as `parse` reads it; infinity has no other literal."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    return repr(value).replace("inf", "1e999") if isinstance(value, float) else repr(value)
