@@ -169,3 +169,14 @@ def test_what_is_markov_is_declared():
     assert make("keydoor").spec.noise == "eating an apple pays 0 or 1, each equally likely"
     assert make("keydoor", noise=(2.0,)).spec.noise == DETERMINISTIC
     assert make("keydoor", apples=0).spec.noise == DETERMINISTIC
+
+
+def test_an_environment_that_saves_and_cannot_load_says_so(monkeypatch):
+    from apportion.envs.base import BaseEnv
+
+    env = make("crafttree")
+    env.reset(seed=0)
+    moment = env.snapshot()
+    monkeypatch.setattr(type(env), "_load", BaseEnv._load)
+    with pytest.raises(EnvError, match=r"^crafttree: _save keeps a state that nothing loads; write _load beside it$"):
+        env.restore(moment)

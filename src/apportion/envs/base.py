@@ -69,7 +69,7 @@ class BaseEnv(ABC):
 
     def _load(self, state: Any) -> None:
         """Take over what `_save` returned, without keeping a hold on it."""
-        raise NotImplementedError
+        raise EnvError(f"{self.spec.name}: _save keeps a state that nothing loads; write _load beside it")
 
     def expert(self) -> list[str] | None:
         """No advice unless the environment has some."""
