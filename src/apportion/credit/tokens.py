@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,27 @@ class TokenAdvantages:
 
     Attributes:
         advantage_T: credit of each token, exactly 0 where the policy did not sample it.
-        weight_T: 1 where the loss counts the token, 0 where it does not (context, unknown, dropped).
+        weight_T: 1 where the loss counts the token, 0 where it does not (context, unknown, dropped). Written when
+            first asked for: it is as large as the credit, and who has a mask already never needs it.
         units: where it came from.
     """
 
     advantage_T: FloatArray
     weight_T: FloatArray
     units: Units
+    counted: tuple[BoolArray, BoolArray | None] | None = field(default=None, repr=False)
+    """What the weights are made of: units, and tokens, that the loss counts."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Reached for `weight_T` alone, while its slot is empty."""
+        if name != "weight_T" or self.counted is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        weight_S, train_T = self.counted
+        weight_T = _on_tokens(weight_S.astype(np.float64), self.units)
+        if train_T is not None:
+            weight_T[~train_T] = 0.0
+        object.__setattr__(self, "weight_T", _frozen(weight_T))
+        return weight_T
 
     def split(self) -> Iterator[TokenSlice]:
         """The tokens of each trajectory, in order of the batch."""
@@ -88,12 +102,11 @@ def write_tokens(
     units: Units, advantage_S: FloatArray, weight_S: BoolArray, train_T: BoolArray | None, spread: str
 ) -> TokenAdvantages:
     """Spread one number per unit over the tokens of that unit."""
-    unit_of_T = units.unit_of_T  # -1 picks the appended 0: a context token has no credit and no weight
-    weight_T = np.append(weight_S.astype(np.float64), 0.0)[unit_of_T]
+    unit_of_T = units.unit_of_T
     if spread == "copy":
-        advantage_T = np.append(advantage_S, 0.0)[unit_of_T]
+        advantage_T = _on_tokens(advantage_S, units)
     elif spread == "divide":
-        advantage_T = np.append(advantage_S / np.maximum(units.tokens_S, 1), 0.0)[unit_of_T]
+        advantage_T = _on_tokens(advantage_S / np.maximum(units.tokens_S, 1), units)
     elif spread == "last":
         advantage_T = np.zeros(len(unit_of_T))
         last = np.full(len(units) + 1, -1, dtype=np.int64)
@@ -102,9 +115,18 @@ def write_tokens(
         advantage_T[last[:-1][held]] = advantage_S[held]
     else:
         raise ConfigError(f"to_tokens: spread is {spread!r}; give 'copy', 'divide' or 'last'")
-    if train_T is not None:
-        weight_T[~train_T] = 0.0
-    return TokenAdvantages(_frozen(advantage_T), _frozen(weight_T), units)
+    out: TokenAdvantages = object.__new__(TokenAdvantages)
+    for name, value in (("advantage_T", _frozen(advantage_T)), ("units", units), ("counted", (weight_S, train_T))):
+        object.__setattr__(out, name, value)
+    return out
+
+
+def _on_tokens(x_S: FloatArray, units: Units) -> FloatArray:
+    """The number of its unit on each token, 0 where there is none."""
+    x = np.append(x_S, 0.0)  # unit -1 picks the appended 0: a context token has no credit and no weight
+    if units.runs is None:
+        return x[units.unit_of_T]
+    return np.repeat(x[units.runs.unit_R], units.runs.size_R)
 
 
 def _frozen(array: Array) -> Array:

@@ -65,12 +65,12 @@ def _number_integers(x: IntArray) -> IntArray:
         _, x = np.unique(x, return_inverse=True)
         low, high = 0, n
     at = x.astype(np.int64) - low
-    first = np.full(high - low + 1, n, dtype=np.int64)
-    first[at[::-1]] = np.arange(n - 1, -1, -1)  # of equal keys the last write stays: the first appearance
-    present = np.flatnonzero(first < n)
-    id_of = np.empty(len(first), dtype=np.int64)
-    id_of[present[np.argsort(first[present])]] = np.arange(len(present))
-    out: IntArray = id_of[at]
+    table = np.empty(high - low + 1, dtype=np.int64)  # only entries of keys that occur are ever read
+    order = np.arange(n)
+    table[at[::-1]] = order[::-1]  # of equal keys the last write stays: the first appearance
+    new = at[table[at] == order]
+    table[new] = np.arange(len(new))
+    out: IntArray = table[at]
     return out
 
 

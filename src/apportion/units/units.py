@@ -18,6 +18,7 @@ import numpy as np
 from apportion.data import Batch
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray, seg_sum
+from apportion.units.runs import Runs, runs_of
 
 COLUMNS = {
     "reward_S": "rewards: give Step.reward or Trajectory.outcome",
@@ -41,6 +42,9 @@ BY_NAME = {
     "outcome_parts": ("outcome_parts", "Trajectory.outcomes[{!r}]"),
 }
 """Forms ``kind:NAME`` that a method may require: the field of `Units`, and where its arrays come from."""
+
+WORTH_KEEPING = 4
+"""Tokens per run, on average, from which runs are kept: below, they would be as large as the tokens themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +70,8 @@ class Units:
         reward_parts: named parts of the rewards, placed as reward_S is, each (S,); NaN where nobody told one.
         outcome_parts: named parts of the outcomes, each (N,); NaN where nobody told one.
         options: arguments of the cut, for the record.
+        runs: stretches of tokens of one unit; None where they are hardly longer than a token. Made here, as is
+            what `first_interrupted` gives, so that no method has to read T tokens for it.
     """
 
     batch: Batch
@@ -92,6 +98,8 @@ class Units:
     reward_parts: Mapping[str, FloatArray] = field(default_factory=dict)
     outcome_parts: Mapping[str, FloatArray] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    runs: Runs | None = field(default=None, init=False, repr=False)
+    interrupted: int = field(default=-1, init=False, repr=False)
 
     def __post_init__(self) -> None:
         s, n = len(self.traj_of_S), len(self.group_of_N)
@@ -109,18 +117,35 @@ class Units:
             array.flags.writeable = False
         if s and (np.any(np.diff(self.traj_of_S) < 0) or self.traj_of_S[0] < 0 or self.traj_of_S[-1] >= n):
             raise DataError("units.traj_of_S must be sorted and point at trajectories; sort the units in time order")
-        unit, own = self.unit_of_T, self.unit_of_T >= 0
-        if (unit < -1).any() or (unit >= s).any():
+        runs = runs_of(self.unit_of_T)
+        self._check_tokens(runs)
+        object.__setattr__(self, "runs", runs if WORTH_KEEPING * len(runs.unit_R) <= len(self.unit_of_T) else None)
+        object.__setattr__(self, "interrupted", runs.first_interrupted())
+
+    def _check_tokens(self, runs: Runs) -> None:
+        """Every token of a unit was sampled, in the unit's own trajectory."""
+        s, batch, own_R = len(self.traj_of_S), self.batch, runs.own_R
+        if (runs.unit_R < -1).any() or (runs.unit_R >= s).any():
             raise DataError(f"units.unit_of_T must lie between -1 and {s - 1}, one less than the number of units")
-        if (own & ~self.batch.sampled_T).any():
-            bad = int(np.flatnonzero(own & ~self.batch.sampled_T)[0])
+        astray = (self.unit_of_T >= 0) > batch.sampled_T
+        if astray.any():
+            bad = int(np.argmax(astray))
             raise DataError(
-                f"units.unit_of_T gives token {bad} to unit {int(unit[bad])}, but the policy did not sample it; give -1"
+                f"units.unit_of_T gives token {bad} to unit {int(self.unit_of_T[bad])}, but the policy did not sample "
+                f"it; give -1"
             )
-        if (self.traj_of_S[unit[own]] != self.batch.traj_of_T[own]).any():
-            bad = int(np.flatnonzero(own)[np.argmax(self.traj_of_S[unit[own]] != self.batch.traj_of_T[own])])
+        start, unit = runs.start_R[own_R], runs.unit_R[own_R]
+        last = start + runs.size_R[own_R] - 1
+        # trajectories stand in order, so a run whose ends lie in one lies in it whole
+        ends = batch.traj_of_S[batch.step_of_T[np.stack((start, last))]]
+        away = (ends != self.traj_of_S[unit]).any(axis=0)
+        if away.any():
+            first = int(np.argmax(away))
+            within = slice(int(start[first]), int(last[first]) + 1)
+            foreign = batch.traj_of_S[batch.step_of_T[within]] != self.traj_of_S[unit[first]]
             raise DataError(
-                f"units.unit_of_T gives token {bad} to unit {int(unit[bad])} of another trajectory; cut each apart"
+                f"units.unit_of_T gives token {within.start + int(np.argmax(foreign))} to unit {int(unit[first])} of "
+                f"another trajectory; cut each apart"
             )
 
     def arrays(self) -> Iterator[tuple[str, str, Array]]:
@@ -161,9 +186,7 @@ class Units:
 
     def first_interrupted(self) -> int:
         """First unit that goes on after a later one has begun (agents that take turns); -1 when there is none."""
-        unit = self.unit_of_T[self.unit_of_T >= 0]
-        back = np.flatnonzero(np.diff(unit) < 0)
-        return int(unit[back[0] + 1]) if len(back) else -1
+        return self.interrupted
 
     def require(self, who: str, *columns: str) -> None:
         """Raise one sentence for the first column that ``who`` reads and these units lack."""
