@@ -275,6 +275,52 @@ def test_lines_inside_a_trainer_become_a_function(tmp_path):
         Peers(checkout(tmp_path, {"trl/trainer/ppo_trainer.py": TRAINER.split("returns =")[0]})).trl_gae()
 
 
+FORK = """
+def compute_tempo_outcome_advantage(x):
+    return [x]
+"""
+GENERATOR = """
+from absent_package import Base, register
+
+@register("mc")
+class Generator(Base):
+    def cut(self, response_logprobs):
+        if True:
+            response_probs = np.exp(response_logprobs)
+            cutpoints = np.where(response_probs < 0.9)[0]
+            cutpoints = cutpoints[::self.cutpoint_interval]
+            return None
+
+    @absent_decorator
+    def _compute_token_advantages(self, trajectory: Dict[str, Any]) -> List[float]:
+        return trajectory["score"]
+"""
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_of_several_copies_the_one_that_holds_the_text_is_loaded(tmp_path):
+    checkout(tmp_path / "a", {"verl/trainer/ppo/core_algos.py": "A = 1\n"})
+    with pytest.raises(Absent, match="core_algos.py with 'compute_tempo_outcome_advantage' in it is neither installed"):
+        Peers(tmp_path).tempo()
+    checkout(tmp_path / "b", {"verl/trainer/ppo/core_algos.py": FORK})
+    assert Peers(tmp_path).tempo()(3) == [3]
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_a_method_and_lines_are_taken_out_of_a_class_that_cannot_be_loaded(tmp_path):
+    from types import SimpleNamespace
+
+    name = "src/treetune/episode_generators/math_episode_generator_with_mc_advantages.py"
+    peers = Peers(checkout(tmp_path, {name: GENERATOR}))
+    assert peers.spo_advantages()(None, {"score": 0.5}) == 0.5
+    at, probability = peers.spo_cutpoints()(np, SimpleNamespace(cutpoint_interval=2), np.log([0.5, 0.95, 0.2, 0.3]))
+    assert at.tolist() == [0, 3]
+    np.testing.assert_allclose(probability, [0.5, 0.95, 0.2, 0.3])
+    checkout(tmp_path, {name: GENERATOR.split("cutpoints = cutpoints[")[0] + "pass\n"})
+    with pytest.raises(Absent, match=r"has no line 'cutpoints = cutpoints\[::self.cutpoint_interval\]'"):
+        Peers(tmp_path).spo_cutpoints()
+
+
 # --- the command -------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.errors import DataError
-from apportion.numerics.prefix import common_prefixes, prefix_runs, prefix_values
+from apportion.numerics.prefix import common_prefixes, prefix_changes, prefix_runs, prefix_values
 
 
 @pytest.fixture(params=["0", "1"], ids=["numpy", "numba"])
@@ -107,18 +107,45 @@ def test_runs_equal_the_sets_of_sharers(kernels, seed):
     assert sorted(set(runs.seq_of_R.tolist())) == [i for i, row in enumerate(rows) if row]
 
 
+@pytest.mark.parametrize("leave_one_out", [False, True], ids=["self", "others"])
 @pytest.mark.parametrize("seed", range(30))
-def test_values_equal_the_mean_over_sharers(kernels, seed):
+def test_values_and_changes_equal_the_mean_over_sharers(kernels, seed, leave_one_out):
     rows, group = random_rows(seed)
     rng = np.random.default_rng([seed, 1])
     x, chosen = rng.normal(size=len(rows)), rng.random(len(rows)) < 0.8
-    got = prefix_values(*packed(rows), group, x, where=chosen)
-    want = []
+    x[~chosen] = np.nan  # never read
+    flat, start, stop = packed(rows)
+    runs = prefix_runs(flat, start, stop, group, where=chosen)
+    value_R = prefix_values(runs, x, where=chosen, leave_one_out=leave_one_out)
+    change_R = prefix_changes(runs, x, group, where=chosen, leave_one_out=leave_one_out)
+    run_of_X = np.searchsorted(runs.start_R, np.arange(len(flat)), side="right") - 1
+    change_X = np.zeros(len(flat))
+    change_X[runs.start_R] = change_R
     for i, row in enumerate(rows):
-        for k in range(1, len(row) + 1):
-            sharers = slow_sharers(rows, group, chosen, i, k)
-            want.append(float(np.mean(x[sharers])) if sharers else 0.0)
-    np.testing.assert_allclose(got, want, atol=1e-12)
+        before = 0.0
+        for k in range(len(row) + 1):
+            sharers = [j for j in slow_sharers(rows, group, chosen, i, k) if j != i or not leave_one_out]
+            want = float(np.mean(x[sharers])) if sharers else 0.0
+            if k > 0:
+                assert value_R[run_of_X[start[i] + k - 1]] == pytest.approx(want, abs=1e-12)
+                known = bool(sharers) or not leave_one_out
+                assert change_X[start[i] + k - 1] == pytest.approx((want - before) if known else 0.0, abs=1e-12)
+            before = want
+
+
+def test_worked_values(kernels):
+    # ABC (1), ABD (0), AE (0): V is 1/3 behind A, 1/2 behind AB, then one's own
+    flat, start, stop = packed([[1, 2, 3], [1, 2, 4], [1, 5]])
+    runs = prefix_runs(flat, start, stop, np.zeros(3, dtype=np.int64))
+    x = np.array([1.0, 0.0, 0.0])
+    assert runs.start_R.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    np.testing.assert_allclose(prefix_values(runs, x), [1 / 3, 1 / 2, 1, 1 / 3, 1 / 2, 0, 1 / 3, 0])
+    others = [0, 0, 0, 1 / 2, 1, 0, 1 / 2, 0]
+    np.testing.assert_allclose(prefix_values(runs, x, leave_one_out=True), others)
+    changes = prefix_changes(runs, x, np.zeros(3, dtype=np.int64))
+    np.testing.assert_allclose(changes, [0, 1 / 6, 1 / 2, 0, 1 / 6, -1 / 2, 0, -1 / 3], atol=1e-12)
+    changes = prefix_changes(runs, x, np.zeros(3, dtype=np.int64), leave_one_out=True)
+    np.testing.assert_allclose(changes, [0, 0, 0, 0, 1 / 2, 0, 0, 0], atol=1e-12)
 
 
 def test_a_limit_ends_the_sharing(kernels):
@@ -138,14 +165,14 @@ def test_long_sequences_are_compared_in_steps(kernels):
         assert k == min(len(rows[i]), len(rows[j])) - 1
 
 
-def test_positions_between_the_sequences_are_zero(kernels):
-    flat = np.array([9, 1, 2, 9, 9, 1, 3])
-    got = prefix_values(flat, np.array([1, 5]), np.array([3, 7]), np.array([0, 0]), np.array([1.0, 0.0]))
-    assert got.tolist() == [0, 0.5, 1, 0, 0, 0.5, 0]
-    own = np.full(7, 8.0)
-    again = prefix_values(flat, np.array([1, 5]), np.array([3, 7]), np.array([0, 0]), np.array([1.0, 0.0]), out=own)
-    assert again is own
-    assert own.tolist() == [8, 0.5, 1, 8, 8, 0.5, 0]
+def test_ids_of_both_widths_and_nothing_at_all(kernels):
+    rows, group = random_rows(3)
+    flat, start, stop = packed(rows)
+    wide, narrow = (common_prefixes(flat.astype(dtype), start, stop, group) for dtype in (np.int64, np.int32))
+    assert wide.length_P.tolist() == narrow.length_P.tolist()
+    none = np.zeros(0, dtype=np.int64)
+    runs = prefix_runs(none, none, none, none)
+    assert len(runs.seq_of_R) == len(prefix_values(runs, none)) == len(prefix_changes(runs, none, none)) == 0
 
 
 def test_what_it_refuses():

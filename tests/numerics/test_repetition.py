@@ -67,18 +67,52 @@ def test_ids_and_characters_are_the_same_thing(kernels):
     assert repetition([text]).tolist() == repetition([np.array([ord(sign) for sign in text])]).tolist()
 
 
-def test_many_different_ids(monkeypatch):
-    # a table of transitions for these would not fit: both ways sort suffixes
+def fibonacci(n):
+    """The word whose suffixes are hardest to tell apart."""
+    a, b = [0], [0, 1]
+    while len(b) < n:
+        a, b = b, b + a
+    return np.array(b[:n])
+
+
+HARD = {
+    "one symbol": np.zeros(300, dtype=np.int64),
+    "falling": np.arange(300)[::-1],
+    "rising": np.arange(300),
+    "fibonacci": fibonacci(300),
+    "fibonacci, turned": fibonacci(300)[::-1],
+    "a loop of seven": np.resize([3, 1, 2, 1, 3, 3, 0], 300),
+    "below zero": np.resize([-5, 7, -5, -9], 90),
+    "far apart": np.resize([10**12, 5, 10**12, 6], 90),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_texts_that_are_hard_to_sort(kernels, name):
+    assert repetition([HARD[name]])[0] == pytest.approx(slow(HARD[name].tolist()), abs=1e-12)
+
+
+def test_a_batch_is_its_texts_one_by_one(kernels):
+    texts = ["", "abab", "x", "zzzzzz", "", "the cat sat on the mat", ""]
+    assert repetition(texts).tolist() == [repetition([text])[0] for text in texts]
+    assert repetition([]).tolist() == repetition([""])[1:].tolist() == []
+
+
+@pytest.mark.parametrize("symbols", [2, 30, 10**6])
+def test_both_kernels_agree_on_long_sequences(monkeypatch, symbols):
+    """Among them ids by the thousand, and a text of which the first half is repeated."""
+    pytest.importorskip("numba")
     rng = np.random.default_rng(0)
-    ids = rng.integers(0, 10**6, size=12_000)
-    ids[6_000:] = ids[:6_000]
+    once = rng.integers(0, symbols, size=6_000)
+    sequences = [np.concatenate([once, once]), rng.integers(0, symbols, size=5_000), np.resize(once[:70], 3_000)]
     scores = []
     for setting in ("0", "1"):
         monkeypatch.setenv("APPORTION_NUMBA", setting)
-        scores.append(repetition([ids])[0])
-    assert scores[0] == scores[1]
-    n, half = 12_000, 6_000
-    assert scores[0] == pytest.approx(half * (half + 1) / 2 / (n * (n + 1) / 2), rel=1e-3)
+        scores.append(repetition(sequences))
+    assert scores[0].tolist() == scores[1].tolist()
+    if symbols == 10**6:  # hardly a pair of ids occurs twice but in the copy
+        n, half = 12_000, 6_000
+        assert scores[0][0] == pytest.approx(half * (half + 1) / 2 / (n * (n + 1) / 2), rel=1e-3)
 
 
 def test_what_it_refuses():

@@ -20,7 +20,8 @@ from apportion.credit import Credit
 from apportion.errors import ConfigError
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import BoolArray, FloatArray, IntArray, centre, seg_count, seg_mean, seg_std, seg_sum
+from apportion.numerics import BoolArray, FloatArray, IntArray, centre, seg_std, seg_sum
+from apportion.numerics.prefix import prefix_changes
 from apportion.units import PrefixTree, Units, prefix_tree
 
 
@@ -79,7 +80,8 @@ def tempo(
         group_N = centre(units.outcome_N, group_of_N, where=valid_N, leave_one_out=True) / divisor_G[group_of_N]
 
     tree = prefix_tree(units.batch, valid_N)
-    change_R = _changes(units, tree, baseline) / divisor_G[group_of_N[tree.traj_of_R]]
+    change_R = prefix_changes(tree.runs, units.outcome_N, group_of_N, where=valid_N, leave_one_out=baseline == "others")
+    change_R /= divisor_G[group_of_N[tree.traj_of_R]]
     change_R[tree.members_R < min_members] = 0.0
     if observations == "stop":
         change_R[_after_observation(units, tree)] = 0.0
@@ -91,27 +93,6 @@ def tempo(
     parts: dict[str, FloatArray] = {"group": group_S, "prefix": prefix_S}
     notes = {**group_notes(units), **_notes(units, tree, ~own_R & (change_R != 0.0))}
     return Credit(group_S + prefix_S, units, parts=parts, notes=notes)
-
-
-def _changes(units: Units, tree: PrefixTree, baseline: str) -> FloatArray:
-    """What the value of the prefix changes by at the first token of each run, reward units."""
-    valid_N, traj = units.valid_N, tree.traj_of_R
-    if baseline == "self":
-        value_R = seg_mean(units.outcome_N[traj], tree.node_R, where=valid_N[traj])[tree.node_R]
-        root_N = seg_mean(units.outcome_N, units.group_of_N, where=valid_N)[units.group_of_N]
-    else:
-        total_R = seg_sum(units.outcome_N[traj], tree.node_R, where=valid_N[traj])[tree.node_R]
-        others_R = tree.members_R - 1
-        value_R = (total_R - units.outcome_N[traj]) / np.maximum(others_R, 1)
-        size_N = seg_count(units.group_of_N, where=valid_N)[units.group_of_N]
-        total_N = seg_sum(units.outcome_N, units.group_of_N, where=valid_N)[units.group_of_N]
-        root_N = (total_N - units.outcome_N) / np.maximum(size_N - 1, 1)
-    before_R = np.append(0.0, value_R[:-1])[: len(value_R)]
-    before_R[tree.first_R] = root_N[traj[tree.first_R]]
-    change_R: FloatArray = value_R - before_R
-    if baseline == "others":
-        change_R[others_R < 1] = 0.0
-    return change_R
 
 
 def _after_observation(units: Units, tree: PrefixTree) -> BoolArray:

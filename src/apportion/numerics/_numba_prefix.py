@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apportion.numerics._numba import _call
 from apportion.numerics._numpy_prefix import SELF
-from apportion.numerics.typing import FloatArray, IntArray
+from apportion.numerics.typing import IntArray
 
 
 def lcp(
@@ -14,12 +14,10 @@ def lcp(
     _call(_lcp, (token_X, start_M, stop_M, bounds_G, block_G), (out,))
 
 
-def fill(start_R: IntArray, stop_R: IntArray, value_R: FloatArray, out_X: FloatArray) -> None:
-    """See `_numpy_prefix.fill`."""
-    _call(_fill, (start_R, stop_R, value_R), (out_X,))
-
-
 def _lcp(token, start, stop, bounds, block, out):  # type: ignore[no-untyped-def]
+    # Of the sequences compared so far, let `best` be the one that i shares most with, `deepest` positions. A further j
+    # that shares less than that with `best` shares as much with i; one that shares more with it shares `deepest` with
+    # i; only with one that shares exactly `deepest` may i share more, and the comparison goes on from there.
     for g in range(bounds.size - 1):
         lo = bounds[g]
         size = bounds[g + 1] - lo
@@ -42,9 +40,3 @@ def _lcp(token, start, stop, bounds, block, out):  # type: ignore[no-untyped-def
                 if best < 0 or k > deepest:
                     best = j
                     deepest = k
-
-
-def _fill(start, stop, value, out):  # type: ignore[no-untyped-def]
-    for r in range(start.size):
-        for x in range(start[r], stop[r]):
-            out[x] = value[r]

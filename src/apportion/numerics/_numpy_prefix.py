@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import pairwise
 
-from apportion.numerics.typing import FloatArray, IntArray
+from apportion.numerics.typing import IntArray
 
 SELF = 2**62
 """What a sequence shares with itself: more than anything."""
+
+
+SAMPLE = 64
+"""Positions that rows are sorted by at first; a group goes on to the whole rows only where these tie."""
 
 
 def lcp(
@@ -15,47 +19,38 @@ def lcp(
 ) -> None:
     """Common prefix lengths, one G × G block per group, written into ``out``.
 
-    Sequences ``bounds_G[g]:bounds_G[g + 1]`` are group g, whose block starts at ``block_G[g]``. Of the sequences
-    compared so far, let b be the one that i shares most with, D positions. A further j that shares less than D with b
-    shares as much with i; one that shares more with b shares D with i; only with one that shares exactly D may i share
-    more, and the comparison goes on from there. So i pays for its longest common prefix once.
+    Sequences ``bounds_G[g]:bounds_G[g + 1]`` are group g, whose block starts at ``block_G[g]``. Once the rows are
+    sorted, what two of them share is the least that any neighbours between them share, so a row is compared once. Any
+    order will do that keeps equal beginnings together: rows are sorted by their bytes.
     """
-    for g in range(len(bounds_G) - 1):
-        lo, hi = int(bounds_G[g]), int(bounds_G[g + 1])
-        rows = [token_X[start_M[m] : stop_M[m]] for m in range(lo, hi)]
+    bounds, block = bounds_G.tolist(), block_G.tolist()
+    every = [token_X[a:b] for a, b in zip(start_M.tolist(), stop_M.tolist(), strict=True)]
+    for g in range(len(bounds) - 1):
+        rows = every[bounds[g] : bounds[g + 1]]
+        keys = [row[:SAMPLE].tobytes() for row in rows]
+        if len(set(keys)) < len(keys):
+            keys = [row.tobytes() for row in rows]
+        order = sorted(range(len(rows)), key=keys.__getitem__)
         shared = [[SELF] * len(rows) for _ in rows]
-        for i in range(1, len(rows)):
-            best, deepest = 0, _match(rows[i], rows[0], 0)
-            shared[i][0] = shared[0][i] = deepest
-            for j in range(1, i):
-                known = shared[j][best]
-                k = _match(rows[i], rows[j], deepest) if known == deepest else min(known, deepest)
-                shared[i][j] = shared[j][i] = k
-                if k > deepest:
-                    best, deepest = j, k
-        out[block_G[g] : block_G[g + 1]] = np.array(shared, dtype=np.int64).reshape(-1)
+        least = [_match(rows[a], rows[b]) for a, b in pairwise(order)]
+        for k, a in enumerate(order):
+            known = SELF
+            for j in range(k, len(least)):
+                known = min(known, least[j])
+                b = order[j + 1]
+                shared[a][b] = shared[b][a] = known
+        out[block[g] : block[g + 1]] = [x for row in shared for x in row]
 
 
-def _match(a: IntArray, b: IntArray, k: int) -> int:
-    """First position from k on where two sequences differ or one has ended; steps grow, most part at once."""
+def _match(a: IntArray, b: IntArray) -> int:
+    """First position where two sequences differ or one has ended; steps grow, most part at once."""
     stop = min(len(a), len(b))
-    step = 16
+    k, step = 0, SAMPLE
     while k < stop:
         end = min(k + step, stop)
         differs = a[k:end] != b[k:end]
         at = int(differs.argmax())
         if differs[at]:
             return k + at
-        k, step = end, step * 4
+        k, step = end, step * 16
     return stop
-
-
-def fill(start_R: IntArray, stop_R: IntArray, value_R: FloatArray, out_X: FloatArray) -> None:
-    """out[start:stop] = value, run by run."""
-    if len(start_R) * 32 < int((stop_R - start_R).sum()):
-        for start, stop, value in zip(start_R.tolist(), stop_R.tolist(), value_R.tolist(), strict=True):
-            out_X[start:stop] = value
-        return
-    size = stop_R - start_R
-    at = np.arange(int(size.sum())) + np.repeat(start_R - (np.cumsum(size) - size), size)
-    out_X[at] = np.repeat(value_R, size)

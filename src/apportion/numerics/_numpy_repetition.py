@@ -7,11 +7,20 @@ import numpy as np
 from apportion.numerics.typing import IntArray
 
 
-def repeated_substrings(code_X: IntArray) -> int:
-    """Number of substrings, by place, that have the same symbols as one that is sorted before them.
+def repeated_substrings(code_X: IntArray, bounds_N: IntArray, out_N: IntArray) -> None:
+    """Number of substrings of each text, by place, that have the same symbols as one that is sorted before them.
 
-    Suffixes are sorted by prefix doubling. The ranks of every round say whether two substrings of that power of two
-    are equal, so the common prefix of two neighbours is put together from the largest power down.
+    Text i is ``code_X[bounds_N[i]:bounds_N[i + 1]]``; its codes begin at 0. The numbers are written into ``out_N``.
+    """
+    for i, (lo, hi) in enumerate(zip(bounds_N[:-1].tolist(), bounds_N[1:].tolist(), strict=True)):
+        out_N[i] = _repeated(code_X[lo:hi]) if hi - lo > 1 else 0
+
+
+def _repeated(code_X: IntArray) -> int:
+    """Of one text. Suffixes are sorted by prefix doubling.
+
+    The ranks of every round say whether two substrings of that power of two are equal, so the common prefix of two
+    neighbours is put together from the largest power down.
     """
     n = len(code_X)
     rank = code_X.astype(np.int32)

@@ -7,16 +7,12 @@ the tree's edge (and the node at its end); sequences on the same edge have runs 
 
 from __future__ import annotations
 
-import functools
-import importlib
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from apportion.errors import DataError
-from apportion.numerics import _numpy, _numpy_prefix, kernels
-from apportion.numerics.segments import seg_mean
+from apportion.numerics import kernels
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 
 
@@ -48,7 +44,7 @@ def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, grou
     """Length of the longest common prefix of every ordered pair of different sequences inside each group.
 
     Costs one comparison for each position that a sequence shares with those before it, and G² integers for a group of
-    G: what a third sequence shares with two others is known from what these share with each other.
+    G: what a third sequence shares with two others follows from what these share with each other.
 
     Args:
         token_X: ids. start_N, stop_N: sequence i is ``token_X[start_N[i]:stop_N[i]]``.
@@ -57,7 +53,7 @@ def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, grou
     Raises:
         DataError: a sequence that reaches outside the ids.
     """
-    token = np.ascontiguousarray(token_X, dtype=np.int64)
+    token = np.ascontiguousarray(token_X, dtype=np.int32 if np.asarray(token_X).dtype == np.int32 else np.int64)
     start, stop, group = (np.ascontiguousarray(x, dtype=np.int64) for x in (start_N, stop_N, group_of_N))
     if len(start) and (start.min() < 0 or stop.max() > len(token) or (stop < start).any()):
         raise DataError(f"common_prefixes: a sequence reaches outside the {len(token)} ids; check start_N and stop_N")
@@ -67,7 +63,7 @@ def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, grou
     size = np.diff(bounds)
     block = np.concatenate(([0], np.cumsum(size * size)))
     shared = np.empty(int(block[-1]), dtype=np.int64)
-    _pick(len(token)).lcp(token, start[order], stop[order], bounds, block, shared)
+    kernels.pick(len(token), "prefix").lcp(token, start[order], stop[order], bounds, block, shared)
     # row and column of every entry of the blocks, without the diagonals
     row = np.repeat(np.arange(len(order)), np.repeat(size, size))
     column = np.arange(len(shared)) - np.repeat(block[:-1], size * size)
@@ -110,7 +106,8 @@ def prefix_runs(
 
     begins = np.flatnonzero(size) * width
     parts = key[key % width < size[first]]
-    edge = np.unique(np.concatenate((begins, parts)))
+    edge = np.sort(np.concatenate((begins, parts)))
+    edge = edge[np.append(True, edge[1:] != edge[:-1])[: len(edge)]]  # np.unique hashes first, and is slower
     seq, at = edge // width, edge % width
     from_P = np.searchsorted(key, edge, side="right")
     to_P = np.searchsorted(key, (seq + 1) * width, side="left")
@@ -123,42 +120,52 @@ def prefix_runs(
     return Runs(seq, start[seq] + at, node.astype(np.int64), sharers + chosen[seq])
 
 
-def prefix_values(
-    token_X: IntArray,
-    start_N: IntArray,
-    stop_N: IntArray,
-    group_of_N: IntArray,
-    x_N: Array,
-    *,
-    where: BoolArray | None = None,
-    out: FloatArray | None = None,
-) -> FloatArray:
-    """V of every prefix: the mean of x over the selected sequences of the group that start with it.
+def prefix_values(runs: Runs, x_N: Array, *, where: BoolArray | None = None, leave_one_out: bool = False) -> FloatArray:
+    """V of every run: the mean of x over the selected sequences that share its prefixes, (R,) float64.
 
-    ``out`` (X,) float64 is written into where it is given; positions outside the sequences then stay as they are.
+    Args:
+        runs: see `prefix_runs`, called with the same ``where``.
+        x_N: one number per sequence; never read outside ``where``.
+        leave_one_out: the mean over the *other* sharers.
 
     Returns:
-        (X,) float64; at each position the value of the prefix that ends *with* it, 0 outside the sequences.
+        0 where nobody shares.
 
-    Source: TEMPO's prefix-to-tree value; a leaf mean.
+    Source: TEMPO's prefix-to-tree value (arXiv:2509.18314); a leaf mean.
     """
-    runs = prefix_runs(token_X, start_N, stop_N, group_of_N, where=where)
-    chosen = None if where is None else np.asarray(where, dtype=bool)[runs.seq_of_R]
-    value_R = seg_mean(np.asarray(x_N)[runs.seq_of_R], runs.node_R, where=chosen)[runs.node_R]
-    out = np.zeros(len(token_X)) if out is None else out
-    if len(value_R):
-        stop_R = np.append(runs.start_R[1:], 0)
-        last = np.append(runs.seq_of_R[1:] != runs.seq_of_R[:-1], True)
-        stop_R[last] = np.asarray(stop_N, dtype=np.int64)[runs.seq_of_R[last]]
-        _pick(len(token_X)).fill(runs.start_R, stop_R, value_R, out)
-    return out
+    x = np.asarray(x_N, dtype=np.float64)
+    own_R = np.ones(len(runs.seq_of_R)) if where is None else np.asarray(where, dtype=np.float64)[runs.seq_of_R]
+    x_R = np.where(own_R > 0, x[runs.seq_of_R], 0.0)
+    total_R = np.bincount(runs.node_R, weights=x_R)[runs.node_R]
+    if leave_one_out:
+        total_R, count_R = total_R - x_R, runs.members_R - own_R
+        return np.where(count_R > 0, total_R, 0.0) / np.maximum(count_R, 1.0)
+    return total_R / np.maximum(runs.members_R, 1)
 
 
-def _pick(size: int) -> ModuleType:
-    """The compiled kernels, or their NumPy twins, by the same rule as all kernels."""
-    return _numpy_prefix if kernels.pick(size) is _numpy else _compiled()
+def prefix_changes(
+    runs: Runs, x_N: Array, group_of_N: IntArray, *, where: BoolArray | None = None, leave_one_out: bool = False
+) -> FloatArray:
+    """What V changes by at the first position of every run, (R,) float64; inside a run it does not change.
 
+    Before the first run of a sequence stands the mean of its group. With ``leave_one_out`` a run without other
+    sharers changes nothing: the last known value holds on.
 
-@functools.cache
-def _compiled() -> ModuleType:
-    return importlib.import_module("apportion.numerics._numba_prefix")
+    Args:
+        runs, x_N, where, leave_one_out: see `prefix_values`. group_of_N: group of each sequence.
+    """
+    group = np.asarray(group_of_N, dtype=np.int64)
+    chosen = np.ones(len(group)) if where is None else np.asarray(where, dtype=np.float64)
+    x: FloatArray = np.where(chosen > 0, np.asarray(x_N, dtype=np.float64), 0.0)
+    value_R = prefix_values(runs, x, where=where, leave_one_out=leave_one_out)
+    count_N, total_N = (np.asarray(np.bincount(group, weights=w)[group], dtype=np.float64) for w in (chosen, x))
+    if leave_one_out:
+        count_N, total_N = count_N - chosen, total_N - x
+    root_N = np.where(count_N > 0, total_N, 0.0) / np.maximum(count_N, 1.0)
+    first_R = np.append(True, runs.seq_of_R[1:] != runs.seq_of_R[:-1])[: len(value_R)]
+    before_R = np.append(0.0, value_R)[: len(value_R)]
+    before_R[first_R] = root_N[runs.seq_of_R[first_R]]
+    change_R: FloatArray = value_R - before_R
+    if leave_one_out:
+        change_R[runs.members_R - chosen[runs.seq_of_R] < 1] = 0.0
+    return change_R

@@ -18,7 +18,7 @@ import numpy as np
 
 from apportion.data import Batch
 from apportion.numerics import BoolArray, FloatArray, IntArray, labels, seg_count, seg_sum
-from apportion.numerics.prefix import prefix_runs
+from apportion.numerics.prefix import Runs, prefix_runs
 from apportion.units.cut import cut
 from apportion.units.units import Units
 
@@ -48,9 +48,9 @@ class PrefixTree:
         return np.searchsorted(self.start_R, token_X, side="right") - 1
 
     @property
-    def first_R(self) -> BoolArray:
-        """First run of each trajectory."""
-        return np.append(True, self.traj_of_R[1:] != self.traj_of_R[:-1])[: len(self.traj_of_R)]
+    def runs(self) -> Runs:
+        """The same as the arithmetic takes it."""
+        return Runs(self.traj_of_R, self.start_R, self.node_R, self.members_R)
 
 
 def prefix_tree(batch: Batch, valid_N: BoolArray) -> PrefixTree:

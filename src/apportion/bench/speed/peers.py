@@ -20,7 +20,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 VERL = "verl/trainer/ppo/core_algos.py"
 VERL_TENSORS = "verl/utils/torch_functional.py"
@@ -28,6 +28,9 @@ VERL_GROUPS = "verl/utils/groupwise.py"
 GIGPO = "gigpo/core_gigpo.py"
 TRL_PPO = "trl/experimental/ppo/ppo_trainer.py"
 TRL_PPO_BEFORE = "trl/trainer/ppo_trainer.py"
+SPO = "src/treetune/episode_generators/math_episode_generator_with_mc_advantages.py"
+PURE_WORKERS = "verl/workers/fsdp_workers.py"
+PURE_MONITOR = "verl/utils/monitored_metric/__init__.py"
 
 
 class Absent(Exception):
@@ -80,26 +83,94 @@ class Peers:
             gae: Callable[..., Any] = load(file).gae
         return gae
 
-    def _module(self, name: str) -> ModuleType:
-        path = self._find(name)
+    def tempo(self) -> Callable[..., Any]:
+        """TEMPO's advantages, in a fork of verl."""
+        name = "compute_tempo_outcome_advantage"
+        return cast(Callable[..., Any], getattr(self._module(VERL, holding=name), name))
+
+    def spo_cutpoints(self) -> Callable[..., Any]:
+        """SPO's lines from log-probabilities to cutpoints: (np, self, response_logprobs) to (cutpoints, probabilities).
+
+        ``self`` is read for ``cutpoint_interval`` alone.
+        """
+        return self._lines(
+            SPO,
+            "response_probs = np.exp(response_logprobs)",
+            "cutpoints = cutpoints[::self.cutpoint_interval]",
+            "np, self, response_logprobs",
+            "cutpoints, response_probs",
+        )
+
+    def spo_advantages(self) -> Callable[..., Any]:
+        """SPO's ``_compute_token_advantages(self, trajectory)``, a method that needs nothing of its class."""
+        name = "_compute_token_advantages"
+        path = self._find(SPO, holding=f"def {name}")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
+        return self._run(f"from __future__ import annotations\n{ast.unparse(found)}\n", name)
+
+    def pure(self) -> ModuleType:
+        """PURE's advantage estimators, in a fork of verl; its RLOO takes a way of adding up returns."""
+        return self._module(VERL, holding="return_aggregate_method")
+
+    def pure_weighting(self) -> Callable[..., Any]:
+        """PURE's lines that weigh process rewards: (torch, self, rm_score, reward_mask) to rm_score, which it edits."""
+        return self._lines(
+            PURE_WORKERS,
+            "weight = torch.softmax(",
+            "rm_score *= weight",
+            "torch, self, rm_score, reward_mask",
+            "rm_score",
+        )
+
+    def pure_repetition(self) -> Callable[..., Any]:
+        """PURE's repetition score of one text."""
+        return cast(Callable[..., Any], self._module(PURE_MONITOR, holding="def repeatness").repeatness)
+
+    def _lines(self, name: str, first: str, last: str, takes: str, gives: str) -> Callable[..., Any]:
+        """Lines of a file, from the one that holds ``first`` to the next that holds ``last``, as a function."""
+        path = self._find(name, holding=first)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        start = next(i for i, line in enumerate(lines) if first in line)
+        end = next((i for i in range(start, len(lines)) if last in lines[i]), None)
+        if end is None:
+            raise Absent(f"{path.name} has no line {last!r}")
+        body = textwrap.indent(textwrap.dedent("\n".join(lines[start : end + 1])), "    ")
+        return self._run(f"def lines({takes}):\n{body}\n    return {gives}\n", "lines")
+
+    def _run(self, text: str, name: str) -> Callable[..., Any]:
+        """One function of a module with this text."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "peer_lines.py"
+            file.write_text(text, encoding="utf-8")
+            return cast(Callable[..., Any], getattr(load(file), name))
+
+    def _module(self, name: str, *, holding: str = "") -> ModuleType:
+        path = self._find(name, holding=holding)
         if path not in self._modules:
             self._modules[path] = load(path)
         return self._modules[path]
 
-    def _find(self, *names: str) -> Path:
+    def _find(self, *names: str, holding: str = "") -> Path:
+        """The first file of one of these names that has the text ``holding`` in it."""
         for name in names:
             for path in (*self._below_source(name), *_installed(name)):
-                if path.is_file():
+                if path.is_file() and (not holding or holding in path.read_text(encoding="utf-8")):
                     self.loaded[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
                     return path
         where = "not installed" if self.source is None else "neither installed nor below --peer-src"
-        raise Absent(f"{names[0]} is {where}")
+        raise Absent(f"{names[0]}{f' with {holding!r} in it' if holding else ''} is {where}")
 
     def _below_source(self, name: str) -> Iterator[Path]:
         if self.source is None:
             return
-        roots = [self.source, *sorted(p for p in self.source.iterdir() if p.is_dir())]
-        # A fork carries a copy of what it forked from; that copy comes last.
+        # A fork carries a copy of what it forked from: the checkout that has the package's name comes first, and
+        # what is known to be a fork comes last.
+        own = name.partition("/")[0]
+        roots = [
+            self.source,
+            *sorted((p for p in self.source.iterdir() if p.is_dir()), key=lambda p: (p.name != own, p)),
+        ]
         for fork in (False, True):
             yield from (root / name for root in roots if (name != GIGPO and (root / GIGPO).exists()) is fork)
 
@@ -176,7 +247,8 @@ class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def _real_now() -> set[str]:
     """What torch and numpy themselves may still import while a peer runs."""
-    return {name.partition(".")[0] for name in sys.modules} - {"verl", "trl", "transformers", "tensordict"}
+    real = {name.partition(".")[0] for name, module in sys.modules.items() if not isinstance(module, StandIn)}
+    return real - {"verl", "trl", "transformers", "tensordict"}
 
 
 class StandIn(ModuleType):
