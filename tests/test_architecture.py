@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"errors", "data", "units", "credit", "check"},
     "grams": {"errors", "numerics", "data", "units"},
     "adapters": {"errors", "data", "units", "credit", "asks", "methods", "assign", "losses"},
-    "testing": {"errors", "numerics", "data", "units", "credit", "methods"},  # data: checks draw rollouts
+    "testing": {"errors", "numerics", "data", "units", "credit", "asks", "methods"},  # data: checks draw rollouts
 }
 MAY_IMPORT["train"] = set(MAY_IMPORT) - {"check", "report", "adapters", "testing"}
 MAY_IMPORT["bench"] = set(MAY_IMPORT) - {"adapters"}

@@ -14,8 +14,9 @@ HERE = Path(__file__).parent
 
 # Parameters of the functions that user code calls. Adding one with a default is fine: add it here.
 SIGNATURES = {
-    "assign": "method, units, **params",
-    "remake": "record, units",
+    "assign": "method, units, *, ask=None, **params",
+    "cost": "method, units, *, ask=None, max_tokens=None, speed=None, **params",
+    "remake": "record, units, *, ask=None",
     "by_episode": "batch, *, state=None",
     "by_turn": "batch, *, state=None",
     "by_step": "batch, *, state=None",
@@ -25,7 +26,7 @@ SIGNATURES = {
     "read": "paths, *, skip_bad=False",
     "write": "path, what",
     "register": "name, *, unit='step', units=(), family, reads=(), needs=(), source, holds=(), chain=False, "
-    "kind='method', example=None",
+    "kind='method', example=None, plan=None, most=None",
     "describe": "name",
     "methods": "*, plugins=False",
 }

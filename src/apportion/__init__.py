@@ -11,23 +11,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from apportion.assign import assign, remake
+from apportion.assign import assign, cost, remake
 from apportion.check import Finding, Findings, check
 from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit, write_credit
 from apportion.data import Batch, Row, Step, Trajectory, fold, read, stream, unfold
 from apportion.data import write as _write_rollouts
 from apportion.errors import (
     ApportionError,
+    BudgetError,
     CheckpointError,
     ConfigError,
     DataError,
     EnvError,
     FormatError,
     MissingExtra,
+    ResourceError,
     UnknownName,
 )
 from apportion.methods import describe, methods, register
 from apportion.report import report
+from apportion.resources import Asker, Budget, Cache, Quote
 from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_tree, by_turn
 
 __version__ = "0.1.0"
@@ -48,7 +51,11 @@ def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajecto
 
 __all__ = [
     "ApportionError",
+    "Asker",
     "Batch",
+    "Budget",
+    "BudgetError",
+    "Cache",
     "CheckpointError",
     "ConfigError",
     "Cost",
@@ -60,6 +67,8 @@ __all__ = [
     "FormatError",
     "MissingExtra",
     "Padded",
+    "Quote",
+    "ResourceError",
     "Row",
     "Step",
     "TokenAdvantages",
@@ -75,6 +84,7 @@ __all__ = [
     "by_tree",
     "by_turn",
     "check",
+    "cost",
     "describe",
     "fold",
     "methods",

@@ -43,6 +43,14 @@ class CheckpointError(ApportionError, RuntimeError):
     """A checkpoint is missing, damaged or of another run."""
 
 
+class ResourceError(ApportionError, RuntimeError):
+    """A model, server, judge or environment that was asked cannot answer at all."""
+
+
+class BudgetError(ApportionError, ValueError):
+    """What would be asked costs more than was allowed; raised before anything is asked."""
+
+
 def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:
     """The one sentence for an absent optional package."""
     return MissingExtra(

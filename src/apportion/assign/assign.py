@@ -8,21 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from apportion.asks import Answer
+from apportion.assign.cost import free, planned, price
 from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
-from apportion.methods import get
+from apportion.methods import MethodSpec, get
 from apportion.methods.registry import numbered
 from apportion.numerics import FloatArray
+from apportion.resources import Asker, Quote, Speed
 from apportion.units import Units
 
 
-def assign(method: str, units: Units, **params: Any) -> Credit:
+def assign(method: str, units: Units, *, ask: Asker | None = None, **params: Any) -> Credit:
     """Divide the credit for the outcomes among the units.
 
     Args:
         method: a name (``"gigpo"``), or an expression: ``"grpo + 0.5*anchor"``, ``"gae(lam=0.9) | whiten"``.
         units: what to credit, see `by_step` and its siblings.
+        ask: who is asked, by methods that need more than the rollouts (`apportion.Asker`).
         params: parameters of the method; in an expression of several names, of the one that takes them. A parameter
             that several of them take is written inside.
 
@@ -32,11 +36,14 @@ def assign(method: str, units: Units, **params: Any) -> Credit:
     Raises:
         ConfigError: unknown name or parameter, or an expression that cannot be read.
         DataError: the units lack what the method reads.
+        BudgetError: asking would cost more than allowed; nothing was asked.
+        ResourceError: who is asked is not there, or cannot answer this.
     """
     node = check_expression(method, params)
     if not isinstance(units, Units):
         raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
-    return _credit(node, units)
+    _check_asker(node, ask)
+    return _credit(node, units, ask)
 
 
 def check_expression(method: str, params: Mapping[str, Any] | None = None) -> Node:
@@ -52,8 +59,10 @@ def check_expression(method: str, params: Mapping[str, Any] | None = None) -> No
     return node
 
 
-def remake(record: Mapping[str, Any], units: Units) -> Credit:
+def remake(record: Mapping[str, Any], units: Units, *, ask: Asker | None = None) -> Credit:
     """Make a credit again from ``credit.record()`` and the units it was made of.
+
+    A method that asked needs an ``ask`` with the same resource, seed and cache; then nothing is asked again.
 
     Raises:
         DataError: the units are of other rollouts or another cut than the record says.
@@ -68,7 +77,40 @@ def remake(record: Mapping[str, Any], units: Units) -> Credit:
     held = {node.name: params} if isinstance(node, Leaf) else dict(params)
     node = each_leaf(node, lambda leaf: Leaf(leaf.name, held.pop(_key(leaf, held))))
     _check(node)
-    return _credit(node, units)
+    _check_asker(node, ask)
+    return _credit(node, units, ask)
+
+
+def cost(
+    method: str,
+    units: Units,
+    *,
+    ask: Asker | None = None,
+    max_tokens: int | None = None,
+    speed: Speed | None = None,
+    **params: Any,
+) -> Quote:
+    """What `assign` would ask for, priced; nothing is asked.
+
+    Args:
+        method, units, params: as for `assign`.
+        ask: whom `assign` would ask, for its own counts, its cache and its measured throughput; None = count tokens of
+            the rollouts as they are.
+        max_tokens: without ``ask``: generated tokens of one continuation at most; None = the longest that the rollouts
+            themselves go on for.
+        speed: a measured throughput, for the time; None = the one that the cache remembers.
+
+    Returns:
+        `Quote`: requests, prompt tokens, generated tokens at most and expected, seconds.
+
+    Raises:
+        ConfigError, DataError: as `assign`.
+    """
+    node = check_expression(method, params)
+    asked = [(spec, spec.bind(leaf.params)) for leaf in leaves(node) if (spec := get(leaf.name)).plan is not None]
+    if not asked:
+        return free()
+    return price(asked, units, ask=ask, max_tokens=max_tokens, speed=speed)
 
 
 def required_cut(method: str) -> str:
@@ -76,8 +118,21 @@ def required_cut(method: str) -> str:
     return get(next(leaves(parse(method))).name).unit
 
 
-def _credit(node: Node, units: Units) -> Credit:
-    return replace(_run(node, units), method=render(node), params=_params(node))
+def _check_asker(node: Node, ask: Asker | None) -> None:
+    if ask is None:
+        for spec in (get(leaf.name) for leaf in leaves(node)):
+            if spec.plan is not None:
+                needs = " and ".join(need.replace("_", " ") for need in spec.needs)
+                raise ConfigError(
+                    f"{spec.name} asks a {needs}, and nobody was given to ask; pass ask=Asker(...) with a resource, "
+                    "or see what it would cost with apportion.cost"
+                )
+    elif not isinstance(ask, Asker):
+        raise ConfigError(f"ask is a {type(ask).__name__}; give an apportion.Asker around the resource")
+
+
+def _credit(node: Node, units: Units, ask: Asker | None) -> Credit:
+    return replace(_run(node, units, ask), method=render(node), params=_params(node))
 
 
 def _given(method: str, node: Node, name: str, value: Any) -> Node:
@@ -114,12 +169,37 @@ def _check(node: Node) -> None:
             _check(term)
 
 
-def _run(node: Node, units: Units) -> Credit:
+def _run(node: Node, units: Units, ask: Asker | None) -> Credit:
     if isinstance(node, Leaf):
-        return get(node.name).call(units, **node.params)
+        spec = get(node.name)
+        return spec.call(units, **node.params) if spec.plan is None else _asked(spec, units, node.params, ask)
     if isinstance(node, Pipe):
-        return get(node.transform.name).call(_run(node.left, units), **node.transform.params)
-    return _add([(weight, _label(term), _run(term, units)) for weight, term in node.terms], units)
+        return get(node.transform.name).call(_run(node.left, units, ask), **node.transform.params)
+    return _add([(weight, _label(term), _run(term, units, ask)) for weight, term in node.terms], units)
+
+
+def _asked(spec: MethodSpec, units: Units, params: Mapping[str, Any], ask: Asker | None) -> Credit:
+    """Plan, ask, fold; the fold's credit with what the answers cost."""
+    assert ask is not None  # _check_asker
+    bound = spec.bind(params)
+    spec.check(units)
+    answers: list[Answer] = []
+    rollouts = units.batch.trajectories
+    if spec.most is not None:
+        ask.admit(spec.most(units, **bound), rollouts, who=spec.name)
+    while asks := planned(spec, units, answers, bound):
+        answers += ask(asks, rollouts, who=spec.name)
+        if not spec.adaptive:
+            break
+    credit = spec.call(units, answers, **params)
+    failed = sum(answer.failed for answer in answers)
+    cost = Cost(
+        sum(len(answer.samples) for answer in answers),
+        sum(answer.prompt_tokens for answer in answers),
+        sum(answer.generated_tokens for answer in answers),
+    )
+    notes = {"asks": len(answers)} | ({"failed_asks": failed} if failed else {})
+    return replace(credit, cost=credit.cost + cost, notes={**credit.notes, **notes})
 
 
 def _label(node: Node) -> str:

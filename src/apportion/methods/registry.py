@@ -11,16 +11,16 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-
+from apportion.asks import Answer, Ask
 from apportion.credit import Credit
 from apportion.errors import ConfigError, DataError, UnknownName
+from apportion.methods.values import RANGES, annotations_of, check_value, plain
 from apportion.units import CUTS, Units
 
 ENTRY_POINTS = "apportion.methods"
@@ -51,9 +51,15 @@ class MethodSpec:
         reads: columns of `Units` it reads. needs: resources it asks.
         source: paper or report. holds: laws of `LAWS` that it obeys at its defaults, each one a contract test.
         chain: it runs along time and therefore refuses trajectories that fork.
+        plan: for a method that asks, what it asks: ``(units, **params) → asks``, or ``(units, answers, **params) →
+            further asks`` where what to ask depends on what came back. The method itself is then the fold,
+            ``(units, answers, **params) → Credit``. None for methods that ask nothing.
+        most: for a plan that takes the answers so far and is called until it asks nothing more, the most it could ask:
+            ``(units, **params) → asks``; the budget is checked against it before the first call.
         defaults: its parameters; the signature is the only place they exist.
         module: where it is defined.
         example: parameters for the contract tests, where a required parameter has no default.
+        kinds: annotation of each parameter that has one.
     """
 
     name: str
@@ -72,20 +78,37 @@ class MethodSpec:
     doc: str
     module_doc: str
     example: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)
+    plan: Callable[..., Sequence[Ask]] | None = None
+    most: Callable[..., Sequence[Ask]] | None = None
 
     def bind(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters with defaults filled in; unknown or missing ones are a ConfigError."""
+        """All parameters with defaults filled in; an unknown or missing one, or a value of another kind than the
+        signature's, is a ConfigError.
+        """
         for key in params:
             if key not in self.defaults:
                 takes = ", ".join(self.defaults) or "no parameters"
                 near = difflib.get_close_matches(key, self.defaults, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise ConfigError(f"{self.name}: unknown parameter {key!r}; it takes {takes}{hint}")
-        bound = {**self.defaults, **{key: _plain(value) for key, value in params.items()}}
+        bound = {**self.defaults, **{key: plain(value) for key, value in params.items()}}
         for key, value in bound.items():
             if value is REQUIRED:
                 raise ConfigError(f"{self.name} needs the parameter {key!r}; see `apportion describe {self.name}`")
+            if key in params:
+                ranges = RANGES if "/" not in self.name else {}  # names in other packages mean what they say there
+                check_value(self.name, key, value, self.kinds.get(key), ranges=ranges)
         return bound
+
+    def check(self, data: Any) -> None:
+        """Raise one sentence where these units (this credit, for a transform) are not what it takes."""
+        _check_input(self, data)
+
+    @property
+    def adaptive(self) -> bool:
+        """What it asks depends on what came back."""
+        return self.most is not None
 
     @property
     def summary(self) -> str:
@@ -116,6 +139,8 @@ def register(
     chain: bool = False,
     kind: Literal["method", "transform"] = "method",
     example: Mapping[str, Any] | None = None,
+    plan: Callable[..., Sequence[Ask]] | None = None,
+    most: Callable[..., Sequence[Ask]] | None = None,
 ) -> Callable[[Callable[..., Credit]], Callable[..., Credit]]:
     """Put a pure function into the registry. The decorated function checks its input and stamps its result.
 
@@ -123,7 +148,7 @@ def register(
         name: ``name`` for built-ins, ``package/name`` for everybody else.
         unit: the level it is made for. units: the levels it accepts (default: any).
         family: "monte-carlo", "value", "transform", … — the row of the docs table.
-        reads, needs, source, holds, chain, kind, example: see `MethodSpec`.
+        reads, needs, source, holds, chain, kind, example, plan, most: see `MethodSpec`.
 
     Raises:
         ConfigError: a bad or taken name, an unknown law, a positional parameter.
@@ -136,13 +161,20 @@ def register(
                 raise ConfigError(f"{name}: no law named {law!r}; there are {', '.join(LAWS)}")
         if unit not in LEVELS:
             raise ConfigError(f"{name}: no unit named {unit!r}; there are {', '.join(LEVELS)}")
-        defaults = _defaults(name, function)
+        if (plan is None) is not (not needs):
+            raise ConfigError(f"{name}: a method that needs a resource has a plan, and only such a one")
+        if plan is not None and (len(_positional(plan)) == 2) is not (most is not None):
+            raise ConfigError(f"{name}: a plan that depends on answers, and only such a one, says the most it asks")
+        defaults = _defaults(name, function, positional=1 if plan is None else 2)
+        asked = None if plan is None else _planned(name, plan, defaults)
 
         @functools.wraps(function)
-        def checked(data: Any, **params: Any) -> Credit:
+        def checked(data: Any, *answers: Sequence[Answer], **params: Any) -> Credit:
             bound = spec.bind(params)
-            _check_input(spec, data)
-            credit = function(data, **bound)
+            spec.check(data)
+            if len(answers) != (plan is not None):
+                raise ConfigError(_how_to_ask(spec))
+            credit = function(data, *answers, **bound)
             if not isinstance(credit, Credit):
                 raise DataError(f"{name} returned a {type(credit).__name__}; a method returns apportion.Credit")
             if kind == "transform":
@@ -167,6 +199,9 @@ def register(
             doc=inspect.getdoc(function) or "",
             module_doc=(module.__doc__ or "") if module else "",
             example=MappingProxyType(dict(example or {})),
+            plan=asked,
+            most=None if most is None else _planned(name, most, defaults),
+            kinds=MappingProxyType({key: kind for key, kind in annotations_of(function).items() if key in defaults}),
         )
         _SPECS[name] = spec
         return checked
@@ -231,19 +266,41 @@ def _check_name(name: str, function: Callable[..., Any]) -> None:
         raise ConfigError(f"bare names are for built-ins; register {name!r} as 'yourpackage/{name}'")
 
 
-def _defaults(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def _how_to_ask(spec: MethodSpec) -> str:
+    if spec.plan is None:
+        return f"{spec.name} asks nobody; leave the answers out"
+    needs = " and ".join(need.replace("_", " ") for need in spec.needs)
+    return f"{spec.name} asks a {needs}; call it as assign({spec.name!r}, units, ask=Asker(...))"
+
+
+def _positional(function: Callable[..., Any]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+
+
+def _planned(
+    name: str, plan: Callable[..., Sequence[Ask]], defaults: Mapping[str, Any]
+) -> Callable[..., Sequence[Ask]]:
+    """The plan as callers see it: it is given every parameter of the method and takes those that it names."""
+    takes = [p for p in inspect.signature(plan).parameters if p not in _positional(plan)]
+    if unknown := [p for p in takes if p not in defaults]:
+        raise ConfigError(f"{name}: its plan takes {unknown[0]!r}, which the method does not; name them alike")
+
+    @functools.wraps(plan)
+    def planned(*data: Any, **params: Any) -> Sequence[Ask]:
+        return plan(*data, **{key: params[key] for key in takes})
+
+    return planned
+
+
+def _defaults(name: str, function: Callable[..., Any], *, positional: int) -> dict[str, Any]:
     parameters = list(inspect.signature(function).parameters.values())
     out = {}
-    for parameter in parameters[1:]:
+    for parameter in parameters[positional:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             raise ConfigError(f"{name}: parameter {parameter.name!r} must be keyword-only; put a * before it")
         out[parameter.name] = REQUIRED if parameter.default is inspect.Parameter.empty else parameter.default
     return out
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's scalars as Python's own, so that a record can be written and read again."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _with_params(credit: Credit, name: str, bound: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import Array
 from apportion.testing.compare import assert_close, assert_same, pieces_of
+from apportion.testing.pretend import credit_of
 from apportion.testing.sample import failed, mute, recut, unscored
 from apportion.testing.subject import Method, expect_data_error, plain_credit, subject_of
 from apportion.units import COLUMNS, NAMED, Units
@@ -147,7 +148,7 @@ def check_made_again(method: Method, units: Units) -> None:
     except (TypeError, ValueError) as problem:
         raise AssertionError(f"its parameters do not go through JSON: {problem}") from problem
     assert set(stored) == set(spec.defaults), f"it records the parameters {sorted(stored)}, not all it has"
-    again = spec.call(plain_credit(units) if transform else units, **stored)
+    again = spec.call(plain_credit(units), **stored) if transform else credit_of(spec, units, stored)
     same = _same_bits(again.advantage_S, credit.advantage_S)
     assert same, f"called again with the parameters it records, {stored}, it gives other credit"
 

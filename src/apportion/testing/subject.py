@@ -11,6 +11,7 @@ from apportion.credit import Credit
 from apportion.errors import DataError
 from apportion.methods import MethodSpec, get, names
 from apportion.numerics import FloatArray
+from apportion.testing.pretend import credit_of
 from apportion.units import COLUMNS, Units
 
 Method = str | MethodSpec | Callable[..., Credit]
@@ -53,7 +54,7 @@ def subject_of(method: Method | Subject) -> Subject:
         return Subject(getattr(method, "__name__", repr(method)), method, None, tuple(COLUMNS))
     if spec.kind == "transform":
         return Subject(spec.name, lambda units: spec.call(plain_credit(units), **spec.example), spec, spec.reads)
-    return Subject(spec.name, lambda units: spec.call(units, **spec.example), spec, spec.reads)
+    return Subject(spec.name, lambda units: credit_of(spec, units, spec.example), spec, spec.reads)
 
 
 def plain_credit(units: Units) -> Credit:

@@ -1,0 +1,147 @@
+"""What a plan would cost, before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apportion.asks import KINDS, Ask, Attend, Continue, Judge, Logprob, Score, Value
+from apportion.data import Trajectory
+from apportion.resources.base import BaseResource, limit_of
+from apportion.resources.cache import Cache, Speed
+from apportion.resources.context import context_ids, context_text, has_ids, sampled, tokens_of
+from apportion.resources.protocol import Load, Request, Resource
+from apportion.resources.runner import plan_jobs
+
+VERDICT_TOKENS = 32
+"""Generated tokens that a judge needs for one unit, at most: a short reason and a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Price of a plan.
+
+    Attributes:
+        asks: questions. requests: samples to be asked; equal ones once, those in the cache not at all.
+        cached: samples that the cache holds.
+        prompt_tokens: of all requests. generated_tokens: at most; this is what a budget reserves.
+        expected_tokens: generated tokens if continuations are as long as the rollouts' own rest.
+        exact: requests and prompt tokens are what will be counted. False: somebody else tokenises, or later questions
+            depend on earlier answers.
+        seconds: wall time at a measured throughput; None without one.
+    """
+
+    asks: int
+    requests: int
+    cached: int
+    prompt_tokens: int
+    generated_tokens: int
+    expected_tokens: int
+    exact: bool
+    seconds: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Ruler(BaseResource):
+    """Counts what others would answer: tokens of the rollouts as they are, words where there are no ids.
+
+    Args:
+        max_tokens: tokens of a continuation at most; None = as many as the longest rest of a rollout in the plan, which
+            says nothing about a policy that writes more.
+    """
+
+    name = "ruler"
+    kinds = frozenset(KINDS.values())
+    identity = "ruler"
+
+    def __init__(self, max_tokens: int | None = None) -> None:
+        self.max_tokens = max_tokens
+
+    def load(self, request: Request) -> Load:
+        """Tokens by the kind of ask; exact where the rollout has ids and nobody frames them in other text."""
+        ask, rollout = request.ask, request.trajectory
+        ids = has_ids(rollout)
+        match ask:
+            case Continue(at=place, first=first):
+                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                prompt += 0 if first is None else len(first) if not isinstance(first, str) else tokens_of(first)
+                rest = rest_of(rollout, place.step, place.token)
+                most = limit_of(ask, self.max_tokens if self.max_tokens is not None else max(rest, 1))
+                single = len(rollout.steps) - 1 == place.step
+                return Load(prompt, most, float(min(rest, most)), exact=ids and single and not ask.without)
+            case Judge(units=units):
+                most = VERDICT_TOKENS * len(units)
+                return Load(_size(rollout, len(rollout.steps)), most, most / 2, exact=False)
+            case Logprob(at=place, target=target, frame=frame):
+                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                own = sampled(rollout.steps[place.step]) - place.token
+                prompt += own if target is None else tokens_of(target)
+                return Load(prompt, 0, 0.0, exact=ids and frame is None and target is None)
+            case Score(upto=place) if place is not None:
+                return Load(_size(rollout, place.step) + place.token, exact=False)
+            case Value(at=place):
+                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                return Load(prompt, exact=ids)
+            case Score() | Attend():
+                return Load(_size(rollout, len(rollout.steps)), exact=False)
+        raise AssertionError(ask)
+
+
+def quote(
+    asks: Sequence[Ask],
+    trajectories: Sequence[Trajectory],
+    resources: Sequence[Resource],
+    *,
+    cache: Cache | None = None,
+    seed: int = 0,
+    speed: Speed | None = None,
+    exact: bool = True,
+) -> Quote:
+    """Price of asking all this; nothing is asked.
+
+    Args:
+        asks, trajectories, resources, seed: as for `run`.
+        cache: what it holds costs nothing. Its measured throughput is used where ``speed`` is None.
+        speed: measured throughput.
+        exact: False says that the plan itself is an upper bound.
+    """
+    jobs = list(plan_jobs(asks, trajectories, resources, seed).values())
+    missing = [job for job in jobs if cache is None or cache.get(job.kind, job.key) is None]
+    loads = [job.load for job in missing]
+    if speed is None and cache is not None:
+        speed = next((s for job in missing if (s := cache.speed(job.resource.identity)) is not None), None)
+        speed = speed if speed is not None or not missing else cache.speed()
+    expected = sum(load.expected_generated for load in loads)
+    return Quote(
+        asks=len(asks),
+        requests=len(missing),
+        cached=len(jobs) - len(missing),
+        prompt_tokens=sum(load.prompt_tokens for load in loads),
+        generated_tokens=sum(load.most_generated for load in loads),
+        expected_tokens=round(expected),
+        exact=exact and all(load.exact for load in loads),
+        seconds=None if speed is None else _seconds(speed, len(loads), expected),
+    )
+
+
+def rest_of(rollout: Trajectory, step: int, token: int) -> int:
+    """Tokens that the policy sampled from a place to the end of the rollout (of all that follow, where it forks)."""
+    return sum(sampled(s) for s in rollout.steps[step:]) - token
+
+
+def _seconds(speed: Speed, requests: int, expected: float) -> float:
+    """By generated tokens where the measurement generated any, else by requests."""
+    if speed.generated_tokens and expected:
+        return expected * speed.seconds / speed.generated_tokens
+    return requests * speed.seconds / max(speed.requests, 1)
+
+
+def _size(rollout: Trajectory, steps: int) -> int:
+    """Tokens of the first steps, context and actions."""
+    return sum(
+        sampled(s) + (tokens_of(s.observation or "") if s.prompt_ids is None else len(s.prompt_ids))
+        for s in rollout.steps[:steps]
+    )
