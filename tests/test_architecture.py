@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "check": {"errors", "numerics", "data", "units", "credit"},
     "report": {"errors", "data", "units", "credit", "check"},
     "grams": {"errors", "numerics", "data", "units"},
-    "adapters": {"errors", "data", "units", "credit", "asks", "methods", "assign", "losses"},
+    "adapters": {"errors", "numerics", "data", "units", "credit", "asks", "methods", "resources", "assign", "losses"},
     "testing": {"errors", "numerics", "data", "units", "credit", "asks", "methods"},  # data: checks draw rollouts
 }
 MAY_IMPORT["train"] = set(MAY_IMPORT) - {"check", "report", "adapters", "testing"}
@@ -41,7 +41,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 # Packages that belong to an extra, and the files that may load one when they are themselves loaded.
 HEAVY = set(
     "torch transformers trl verl ray jax datasets accelerate peft pandas scipy pyarrow numba matplotlib "
-    "minigrid gymnasium tensorboard safetensors tokenizers pydantic openai httpx".split()
+    "minigrid gymnasium tensorboard safetensors tokenizers pydantic openai httpx httpx2".split()
 )
 MAY_LOAD_HEAVY = (
     "train/*",
@@ -60,7 +60,7 @@ FILE_CALLS = set(
 )
 
 MAY_CONNECT = {"resources"}
-NETWORK = set("socket ssl urllib.request http.client ftplib smtplib requests httpx aiohttp openai".split())
+NETWORK = set("socket ssl urllib.request http.client ftplib smtplib requests httpx httpx2 aiohttp openai".split())
 
 RUNS_CODE = set("eval exec compile __import__".split())
 UNPICKLES = set("pickle cPickle _pickle marshal shelve dill cloudpickle joblib".split())
