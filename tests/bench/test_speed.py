@@ -300,7 +300,9 @@ class Generator(Base):
 @pytest.mark.usefixtures("nothing_installed")
 def test_of_several_copies_the_one_that_holds_the_text_is_loaded(tmp_path):
     checkout(tmp_path / "a", {"verl/trainer/ppo/core_algos.py": "A = 1\n"})
-    with pytest.raises(Absent, match="core_algos.py with 'compute_tempo_outcome_advantage' in it is neither installed"):
+    with pytest.raises(
+        Absent, match=r"core_algos[.]py with 'compute_tempo_outcome_advantage' in it is neither installed"
+    ):
         Peers(tmp_path).tempo()
     checkout(tmp_path / "b", {"verl/trainer/ppo/core_algos.py": FORK})
     assert Peers(tmp_path).tempo()(3) == [3]

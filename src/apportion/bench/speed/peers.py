@@ -107,6 +107,7 @@ class Peers:
         path = self._find(SPO, holding=f"def {name}")
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
+        found.decorator_list = []
         return self._run(f"from __future__ import annotations\n{ast.unparse(found)}\n", name)
 
     def pure(self) -> ModuleType:
