@@ -26,7 +26,7 @@ SAMPLES = {
         scored=False,
         finished=False,
     ),
-    "judge": Verdict((1.0, None), ("good", None), "because"),
+    "judge": Verdict((1.0, None), ("good", None), "because", (0.0, 5.0)),
     "attend": Attended(0.25, (0.5, 0.0)),
     "logprob": (-0.25, -1e-300),
     "score": -3.5,

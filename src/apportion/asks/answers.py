@@ -21,6 +21,8 @@ class Move:
         state: key of the state it acted in, where the environment tells one.
         terminated, truncated: the task ended here, or a limit ended it.
         fresh: the prompt does not extend the tokens before it.
+        noise: the environment drew its noise afresh from this seed on, before the action; None = it went on as before.
+        actions: admissible actions, where the environment lists them.
     """
 
     ids: tuple[int, ...] = ()
@@ -33,6 +35,8 @@ class Move:
     terminated: bool = False
     truncated: bool = False
     fresh: bool = False
+    noise: int | None = None
+    actions: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,18 @@ class Attended:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One opinion. ``scores`` has one entry per unit in the scale that the template declares, None = no verdict."""
+    """One opinion.
+
+    Attributes:
+        scores: one entry per unit, None = no verdict. labels: the same in the judge's words, where it has words.
+        text: what the judge wrote.
+        scale: ends of the scale that the template declares; its middle is neutral.
+    """
 
     scores: tuple[float | None, ...]
     labels: tuple[str | None, ...] = ()
     text: str = ""
+    scale: tuple[float, float] = (-1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,8 @@ class Judge:
         template: name of the prompt template, or the path of the user's own.
         votes: independent opinions.
         privileged: the judge may see `Trajectory.reference`, so its verdicts are for training only.
+        focus: judge only this unit (a position in ``units``), from what was known when its result came back: nothing
+            later is shown. Its verdicts are None for all others. None = all units, from the whole rollout.
     """
 
     traj: int
@@ -95,12 +97,15 @@ class Judge:
     template: str
     votes: int = 1
     privileged: bool = False
+    focus: int | None = None
 
     def __post_init__(self) -> None:
         if self.votes < 1:
             raise ConfigError(f"Judge asks for {self.votes} votes; ask for at least one")
         if not self.units:
             raise ConfigError(f"Judge of trajectory {self.traj} names no units; give the place where each begins")
+        if self.focus is not None and not 0 <= self.focus < len(self.units):
+            raise ConfigError(f"Judge: focus is {self.focus} of {len(self.units)} units; they are counted from 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ def encode(kind: str, value: Any) -> str:
             "finished": value.finished,
         }
     elif kind == "judge":
-        body = {"scores": list(value.scores), "labels": list(value.labels), "text": value.text}
+        body = {
+            "scores": list(value.scores),
+            "labels": list(value.labels),
+            "text": value.text,
+            "scale": list(value.scale),
+        }
     elif kind == "attend":
         body = {"score": value.score, "weights": list(value.weights)}
     else:
@@ -46,7 +51,8 @@ def decode(kind: str, text: str) -> Any:
         if kind == "judge":
             scores = tuple(None if x is None else _number(x) for x in _list(body["scores"]))
             labels = tuple(None if x is None else _text(x) for x in _list(body["labels"]))
-            return Verdict(scores, labels, _text(body["text"]))
+            low, high = (_number(x) for x in _list(body["scale"]))
+            return Verdict(scores, labels, _text(body["text"]), (low, high))
         if kind == "attend":
             return Attended(_number(body["score"]), tuple(_number(x) for x in _list(body["weights"])))
         if kind == "logprob":
@@ -72,6 +78,8 @@ def _read_move(body: Any) -> Move:
         "terminated": _bool,
         "truncated": _bool,
         "fresh": _bool,
+        "noise": _seed,
+        "actions": lambda x: tuple(_text(v) for v in _list(x)),
     }
     return Move(**{name: reads.get(name, _text)(value) for name, value in body.items()})  # type: ignore[arg-type]
 
@@ -80,6 +88,12 @@ def _ids(value: Any) -> tuple[int, ...]:
     if not all(type(x) is int and x >= 0 for x in _list(value)):
         raise Malformed("ids are whole numbers from 0 on")
     return tuple(value)
+
+
+def _seed(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise Malformed("a seed is a whole number from 0 on")
+    return value
 
 
 def _number(value: Any) -> float:

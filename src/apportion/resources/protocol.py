@@ -65,7 +65,16 @@ class Trouble(ApportionError):
 
 
 class Refusal(ApportionError):
-    """This request cannot be answered, however often it is asked; others may be."""
+    """This request cannot be answered, however often it is asked; others may be.
+
+    Args:
+        reason: for the summary.
+        spent: the other side worked on it all the same, so its reservation stays spent.
+    """
+
+    def __init__(self, reason: str, *, spent: bool = False) -> None:
+        super().__init__(reason)
+        self.spent = spent
 
 
 @runtime_checkable

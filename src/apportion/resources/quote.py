@@ -72,9 +72,11 @@ class Ruler(BaseResource):
                 most = limit_of(ask, self.max_tokens if self.max_tokens is not None else max(rest, 1))
                 single = len(rollout.steps) - 1 == place.step
                 return Load(prompt, most, float(min(rest, most)), exact=ids and single and not ask.without)
-            case Judge(units=units):
-                most = VERDICT_TOKENS * len(units)
-                return Load(_size(rollout, len(rollout.steps)), most, most / 2, exact=False)
+            case Judge(units=units, focus=focus):
+                most = VERDICT_TOKENS * (len(units) if focus is None else 1)
+                last = focus is None or focus + 1 == len(units)
+                shown = len(rollout.steps) if last else units[(focus or 0) + 1].step
+                return Load(_size(rollout, shown), most, most / 2, exact=False)
             case Logprob(at=place, target=target, frame=frame):
                 prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
                 own = sampled(rollout.steps[place.step]) - place.token

@@ -287,7 +287,8 @@ class _Drain:
             self.summary.add_asked(outcome)
             self.done, self.failed_in_a_row = self.done + 1, 0
         elif isinstance(outcome, Refusal):
-            self.budget.settle(job.load, job.load.prompt_tokens, 0)
+            if not outcome.spent:
+                self.budget.settle(job.load, job.load.prompt_tokens, 0)
             self._fail(job, str(outcome))
         else:
             if not outcome.spent:

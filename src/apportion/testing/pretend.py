@@ -65,7 +65,7 @@ def _sample(ask: Ask, rollout: Trajectory, rng: np.random.Generator) -> Any:
             return Continuation(tuple(_move(rng, last=j == count - 1) for j in range(count)))
         case Judge(units=units):
             drawn = [None if rng.random() < 0.1 else float(rng.integers(0, 11)) for _ in units]
-            return Verdict(tuple(drawn))
+            return Verdict(tuple(drawn), scale=(0.0, 10.0))
         case Logprob(at=at, until=until, target=target):
             end = _sampled(rollout.steps[at.step]) if until is None else until
             size = max(1, len((target or "").split())) if target is not None else end - at.token
