@@ -462,3 +462,35 @@ def test_whitened_advantages_have_mean_0_std_1_and_forget_the_unit(batch, factor
         assert abs(got.mean()) < 1e-9
         assert got.std(ddof=1) == pytest.approx(1.0, abs=1e-9)
         np.testing.assert_allclose(moved, got, atol=1e-6 * (1 + abs(shift) / factor / reward.std()))
+
+
+@pytest.mark.usefixtures("both_kernels")
+@pytest.mark.parametrize("runs", [1, 7, 4097, 4098, 5000])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64])
+def test_starts_of_runs_of_any_length_equal_a_walk(runs, dtype):
+    rng = np.random.default_rng(runs)
+    size = rng.integers(1, 90, size=runs)  # shorter and longer than the stretch that is looked at at once
+    seg = np.repeat(np.arange(runs) % 3, size).astype(dtype)
+    want = [0, *(i for i in range(1, len(seg)) if seg[i] != seg[i - 1])]
+    assert starts_of(seg).tolist() == want
+    assert starts_of(np.repeat(seg, 2)[::2]).tolist() == want  # not contiguous
+
+
+@pytest.mark.usefixtures("both_kernels")
+def test_results_do_not_hold_what_memory_held_before():
+    """Results without a mask are written to memory that nobody cleared; every position has to be."""
+    n = 4000
+    seg = np.repeat(np.arange(3), [1500, 1, 2499])
+    for _ in range(3):
+        dirt = [np.full(n, np.nan) for _ in range(4)]
+        del dirt
+        assert np.isfinite(to_go(np.ones(n), seg)).all()
+        assert np.isfinite(gae(np.ones(n), np.ones(n), seg, lam=0.0)).all()
+        both = gae_returns_whitened(np.arange(n) * 1.0, np.ones(n), seg)
+        assert np.isfinite(both.advantage).all()
+        assert np.isfinite(both.returns).all()
+        masked = gae_returns_whitened(np.arange(n) * 1.0, np.ones(n), seg, where=np.arange(n) % 2 == 0)
+        assert not masked.advantage[1::2].any()
+        assert not masked.returns[1::2].any()
+        padded = to_go_padded(np.ones((4, 1000)), np.arange(4000).reshape(4, 1000) % 2 == 0)
+        assert not padded[:, 1::2].any()

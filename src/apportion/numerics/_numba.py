@@ -22,6 +22,9 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 SMALLEST_FACTOR = 1e-30
 """Below, factor**8 would underflow and 0·inf would turn an inf into NaN; the twin handles these few cases."""
 
+ROOM = 4096
+"""Runs that are found in one pass; where there are more, a second pass knows how many."""
+
 
 def gae(
     reward_X: Array,
@@ -45,6 +48,18 @@ def gae(
 def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> None:
     """See `_numpy.whiten`."""
     _call(_whiten, (mask_X, mean, scale), (x_X,))
+
+
+def starts(seg_of_X: IntArray) -> IntArray:
+    """See `_numpy.starts`."""
+    if seg_of_X.dtype.kind not in "iu" or not seg_of_X.flags.c_contiguous:
+        return _numpy.starts(seg_of_X)
+    out = np.empty(ROOM, dtype=np.int64)
+    found = _call(_starts, (seg_of_X,), (out,))
+    if found > ROOM:
+        out = np.empty(found, dtype=np.int64)
+        _call(_starts, (seg_of_X,), (out,))
+    return out[:found]
 
 
 def sums(x_X: Array, seg_of_X: IntArray, where: BoolArray | None, count_S: IntArray, total_S: FloatArray) -> None:
@@ -219,6 +234,27 @@ def _whiten(mask, mean, scale, x):  # type: ignore[no-untyped-def]
             elif selected > 0:
                 for i in range(part.size):
                     part[i] = (part[i] - mean) * scale if own[i] else part[i]
+
+
+def _starts(seg, out):  # type: ignore[no-untyped-def]
+    found = 0
+    at = 1
+    while at < seg.size:
+        stop = min(at + 32, seg.size)
+        differ = np.int64(1)
+        if stop - at == 32:  # most stretches lie inside a run: one test for all of them
+            part = seg[at - 1 : stop]
+            differ = np.int64(0)
+            for i in range(32):
+                differ |= part[i] ^ part[i + 1]
+        if differ != 0:
+            for i in range(at, stop):
+                if seg[i] != seg[i - 1]:
+                    if found < out.size:
+                        out[found] = i
+                    found += 1
+        at = stop
+    return found
 
 
 def _sums(x, seg, where, count, total):  # type: ignore[no-untyped-def]

@@ -87,6 +87,11 @@ def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> N
         np.copyto(part, (part - np.float64(mean)) * scale, casting="same_kind", where=here)
 
 
+def starts(seg_of_X: IntArray) -> IntArray:
+    """Positions, from 1 on, whose id differs from the one before."""
+    return np.flatnonzero(seg_of_X[1:] != seg_of_X[:-1]) + 1
+
+
 def sums(x_X: Array, seg_of_X: IntArray, where: BoolArray | None, count_S: IntArray, total_S: FloatArray) -> None:
     """Count and sum of the selected values of each segment, added to the last two arguments."""
     if where is not None:

@@ -188,7 +188,7 @@ def _recursion(
     factor: float,
 ) -> FloatArray:
     """One float64 result per position, in the shape of the rewards; 0 outside the mask."""
-    out = np.zeros(reward.shape)
+    out = np.zeros(reward.shape) if mask is not None else np.empty(reward.shape)
     flat = [None if x is None else x.reshape(-1) for x in (reward, value, mask)]
     kernels.pick(out.size).gae(*flat, bounds, last, float(gamma), float(factor), out.reshape(-1), None)
     return out
@@ -206,7 +206,8 @@ def _whitened(
     ddof: int,
     epsilon: float,
 ) -> AdvantagesAndReturns:
-    result = AdvantagesAndReturns(np.zeros_like(reward), np.zeros_like(reward))
+    make = np.empty_like if mask is None else np.zeros_like  # without a mask the kernel writes every position
+    result = AdvantagesAndReturns(make(reward), make(reward))
     advantage, returns = (x.reshape(-1) for x in result)
     reward, value = reward.reshape(-1), value.reshape(-1)
     mask = None if mask is None else mask.reshape(-1)
@@ -241,10 +242,10 @@ def _bounds(seg: IntArray) -> IntArray:
     """Start of every run, and the number of positions at the end, (runs + 1,)."""
     if len(seg) == 0:
         return np.zeros(1, dtype=np.int64)
-    change = np.flatnonzero(seg[1:] != seg[:-1])
-    bounds = np.empty(len(change) + 2, dtype=np.int64)
+    inner = kernels.pick(len(seg)).starts(seg)
+    bounds = np.empty(len(inner) + 2, dtype=np.int64)
     bounds[0], bounds[-1] = 0, len(seg)
-    np.add(change, 1, out=bounds[1:-1])
+    bounds[1:-1] = inner
     return bounds
 
 
