@@ -9,8 +9,11 @@ from apportion.numerics.typing import Array, IntArray
 
 def by_interval(logp_X: Array, bounds_R: IntArray, limit: float, interval: int) -> IntArray:
     """Where segments start: at every run, and at its cutpoints 0, q, 2q, …"""
-    at, rank, _ = _cutpoints(logp_X, bounds_R, limit)
-    return _with_runs(at[rank % interval == 0], bounds_R)
+    at = np.flatnonzero(logp_X < limit)
+    edge = np.searchsorted(at, bounds_R)
+    many_R = -(-np.diff(edge) // interval)  # segments that the cutpoints of a run start
+    first = np.repeat(edge[:-1] - interval * (np.cumsum(many_R) - many_R), many_R)
+    return _with_runs(at[first + interval * np.arange(len(first))], bounds_R)
 
 
 def by_count(logp_X: Array, bounds_R: IntArray, limit: float, count: int) -> IntArray:
@@ -32,5 +35,7 @@ def _cutpoints(logp_X: Array, bounds_R: IntArray, limit: float) -> tuple[IntArra
 
 
 def _with_runs(at: IntArray, bounds_R: IntArray) -> IntArray:
-    filled = bounds_R[:-1][bounds_R[1:] > bounds_R[:-1]]
-    return np.union1d(filled, at).astype(np.int64, copy=False)
+    starts = np.zeros(int(bounds_R[-1]), dtype=np.bool_)
+    starts[bounds_R[:-1][bounds_R[1:] > bounds_R[:-1]]] = True
+    starts[at] = True
+    return np.flatnonzero(starts).astype(np.int64, copy=False)
