@@ -9,6 +9,7 @@ then what the policy sampled (``sampled_T``). Letters cancel: ``group_of_N[traj_
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from apportion.data.check import check_batch, where
-from apportion.data.trajectory import Step, Trajectory
-from apportion.data.words import words
+from apportion.data.steps import Columns
+from apportion.data.trajectory import Trajectory
+from apportion.data.words import count_words, words
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 
@@ -100,9 +102,7 @@ class Batch:
         Raises:
             DataError: naming the trajectory, the step, what is wrong and what to give instead.
         """
-        rollouts = tuple(trajectories)
-        check_batch(rollouts)
-        return _build(rollouts)
+        return _from(trajectories, checked=False)
 
     @property
     def valid_N(self) -> BoolArray:
@@ -166,6 +166,17 @@ class Batch:
         )
 
 
+def from_checked(trajectories: Iterable[Trajectory]) -> Batch:
+    """`Batch.from_trajectories` for a reader, which has checked every trajectory when it read it."""
+    return _from(trajectories, checked=True)
+
+
+def _from(trajectories: Iterable[Trajectory], *, checked: bool) -> Batch:
+    rollouts = tuple(trajectories)
+    check_batch(rollouts, checked=checked)
+    return _build(rollouts)
+
+
 def _digest_array(digest: Any, name: str, array: Array) -> None:
     digest.update(f"{name} {array.size}:".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
@@ -180,43 +191,43 @@ def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
 
 
 def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
-    steps = [step for trajectory in rollouts for step in trajectory.steps]
+    column = Columns(rollouts)
     length_N = np.array([len(trajectory.steps) for trajectory in rollouts], dtype=np.int64)
     first_N = np.concatenate(([0], np.cumsum(length_N)[:-1])).astype(np.int64)
     traj_of_S = np.repeat(np.arange(len(rollouts), dtype=np.int64), length_N)
-    has_ids_N = _has_ids(rollouts)
+    size = len(traj_of_S)
+    ids, prompt_ids = column("ids"), column("prompt_ids")
+    observation, reward, agent = (column(name) for name in ("observation", "reward", "agent"))
+    with_ids_S = _told(ids)
+    has_ids_N = _has_ids(rollouts, with_ids_S, first_N, length_N)
 
-    context_S = np.array([_context_size(step) for step in steps], dtype=np.int64)
-    action_S = np.array([_action_size(step) for step in steps], dtype=np.int64)
+    context_S, action_S = _sizes(with_ids_S, prompt_ids, ids, observation, column("action"))
     both = np.stack((context_S, action_S), axis=1).reshape(-1)
-    sampled_T = np.repeat(np.tile([False, True], len(steps)), both)
-    step_of_T = np.repeat(np.arange(len(steps), dtype=np.int64), context_S + action_S)
+    sampled_T = np.repeat(np.tile([False, True], size), both)
+    step_of_T = np.repeat(np.arange(size, dtype=np.int64), context_S + action_S)
 
-    ids_T = np.full(len(step_of_T), -1, dtype=np.int64)
-    with_ids = [
-        ids for step in steps for ids in (step.prompt_ids, step.ids) if step.ids is not None and ids is not None
-    ]
-    ids_T[has_ids_N[traj_of_S[step_of_T]]] = np.concatenate(with_ids) if with_ids else []
+    tokens = [x for pair in zip(prompt_ids, ids, strict=True) if pair[1] is not None for x in pair if x is not None]
+    if has_ids_N.all():
+        ids_T = np.concatenate(tokens)
+    else:
+        ids_T = np.full(len(step_of_T), -1, dtype=np.int64)
+        if tokens:
+            ids_T[has_ids_N[traj_of_S[step_of_T]]] = np.concatenate(tokens)
 
     group_ids: dict[str, int] = {}
     group_of_N = np.array([group_ids.setdefault(name, len(group_ids)) for name in _groups(rollouts)], dtype=np.int64)
-    last = [trajectory.steps[-1] for trajectory in rollouts]
-    total = [trajectory.total for trajectory in rollouts]
-    turn_S, parent_S = _turns_and_parents(rollouts, first_N)
-    has_value = all(step.value is not None for step in steps)
-    columns = {
-        name: _per_token(steps, [getattr(step, field) for step in steps], sampled_T)
-        for name, field in PER_TOKEN.items()
-    }
-    named = {
-        name: _per_token(steps, [step.columns.get(name) for step in steps], sampled_T)
-        for name in _names(step.columns for step in steps)
-    }
-
-    def of_steps(name: str) -> BoolArray:
-        return np.array([getattr(step, name) for step in steps], dtype=bool)
-
-    failed_S = of_steps("failed")
+    scored_S = _told(reward)
+    total = _totals(rollouts, reward, first_N, length_N)
+    terminated_S, truncated_S, failed_S, fresh_S = (
+        np.array(column(name, False), dtype=bool) for name in ("terminated", "truncated", "failed", "fresh")
+    )
+    last_N = first_N + length_N - 1
+    turn_S = _turns(column("turn"), first_N, fresh_S | (context_S > 0), agent)
+    parent_S = _parents(column("parent"), first_N)
+    value = column("value")
+    columns = {name: _per_token(context_S, action_S, column(field)) for name, field in PER_TOKEN.items()}
+    more = column("columns", {})
+    named = {name: _per_token(context_S, action_S, [x.get(name) for x in more]) for name in _names(more)}
     batch = Batch(
         trajectories=rollouts,
         ids_T=ids_T,
@@ -224,18 +235,18 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
         step_of_T=step_of_T,
         columns_T={name: column for name, column in named.items() if column is not None},
         traj_of_S=traj_of_S,
-        reward_S=np.array([0.0 if step.reward is None else step.reward for step in steps]),
-        scored_S=np.array([step.reward is not None for step in steps], dtype=bool),
-        reward_parts=_parts([step.rewards for step in steps]),
-        value_S=np.array([step.value for step in steps], dtype=np.float64) if has_value else None,
-        state_S=_objects([_state(step) for step in steps]),
+        reward_S=np.array(reward if scored_S.all() else [0.0 if x is None else x for x in reward]),
+        scored_S=scored_S,
+        reward_parts=_parts(column("rewards", {})),
+        value_S=None if None in value else np.array(value, dtype=np.float64),
+        state_S=_objects(_states(column("state"), observation, prompt_ids)),
         turn_S=turn_S,
-        agent_S=_objects([step.agent or "" for step in steps]),
+        agent_S=_objects([x or "" for x in agent]),
         parent_S=parent_S,
-        terminated_S=of_steps("terminated"),
-        truncated_S=of_steps("truncated"),
+        terminated_S=terminated_S,
+        truncated_S=truncated_S,
         failed_S=failed_S,
-        fresh_S=of_steps("fresh"),
+        fresh_S=fresh_S,
         group_of_N=group_of_N,
         group_names=tuple(group_ids),
         outcome_N=np.array([0.0 if x is None else x for x in total], dtype=np.float64),
@@ -244,7 +255,7 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
         final_value_N=np.array(
             [np.nan if t.final_value is None else t.final_value for t in rollouts], dtype=np.float64
         ),
-        truncated_N=np.array([step.truncated and not step.terminated for step in last], dtype=bool),
+        truncated_N=(truncated_S & ~terminated_S)[last_N],
         failed_N=np.logical_or.reduceat(failed_S, first_N),
         has_tokens_N=np.add.reduceat(action_S, first_N) > 0,
         has_ids_N=has_ids_N,
@@ -258,26 +269,51 @@ def _build(rollouts: tuple[Trajectory, ...]) -> Batch:
     return batch
 
 
-def _has_ids(rollouts: Sequence[Trajectory]) -> BoolArray:
-    out = np.zeros(len(rollouts), dtype=bool)
-    for n, trajectory in enumerate(rollouts):
-        kinds = {step.ids is not None for step in trajectory.steps}
-        if len(kinds) == 2:
-            raise DataError(
-                f"{where(n, trajectory)}: some steps have ids and some only text; give ids for every step, or none"
-            )
-        out[n] = kinds.pop()
+def _told(values: Sequence[Any]) -> BoolArray:
+    return np.array([value is not None for value in values], dtype=bool)
+
+
+def _has_ids(rollouts: Sequence[Trajectory], with_ids_S: BoolArray, first_N: IntArray, length_N: IntArray) -> BoolArray:
+    count_N = np.add.reduceat(with_ids_S, first_N, dtype=np.int64)
+    mixed_N = (count_N > 0) & (count_N < length_N)
+    if mixed_N.any():
+        n = int(mixed_N.argmax())
+        raise DataError(
+            f"{where(n, rollouts[n])}: some steps have ids and some only text; give ids for every step, or none"
+        )
+    return count_N > 0
+
+
+def _sizes(
+    with_ids_S: BoolArray, prompt_ids: Sequence[Any], ids: Sequence[Any], seen: Sequence[Any], said: Sequence[Any]
+) -> tuple[IntArray, IntArray]:
+    """Tokens, or words, of each step's context and of its action."""
+    if with_ids_S.all():
+        context = [0 if part is None else len(part) for part in prompt_ids]
+        return np.array(context, dtype=np.int64), np.array(list(map(len, ids)), dtype=np.int64)
+    out: list[IntArray] = []
+    for texts, tokens in ((seen, prompt_ids), (said, ids)):
+        if not with_ids_S.any():
+            out.append(count_words([text or "" for text in texts]))
+            continue
+        size = count_words(["" if own else text or "" for text, own in zip(texts, with_ids_S, strict=True)])
+        size += np.array([0 if part is None else len(part) for part in tokens], dtype=np.int64)
+        out.append(size)
+    return out[0], out[1]
+
+
+def _totals(
+    rollouts: Sequence[Trajectory], reward: Sequence[Any], first_N: IntArray, length_N: IntArray
+) -> list[float | None]:
+    """`Trajectory.total` of each."""
+    out: list[float | None] = []
+    for trajectory, lo, size in zip(rollouts, first_N.tolist(), length_N.tolist(), strict=True):
+        own = reward[lo : lo + size]
+        if trajectory.outcome is not None or own[-1] is None:
+            out.append(trajectory.outcome)
+        else:
+            out.append(float(sum(x for x in own if x is not None)))
     return out
-
-
-def _context_size(step: Step) -> int:
-    if step.ids is None:
-        return len(words(step.observation or ""))
-    return 0 if step.prompt_ids is None else len(step.prompt_ids)
-
-
-def _action_size(step: Step) -> int:
-    return len(words(step.action or "")) if step.ids is None else len(step.ids)
 
 
 def _groups(rollouts: Sequence[Trajectory]) -> list[str]:
@@ -295,31 +331,44 @@ def _groups(rollouts: Sequence[Trajectory]) -> list[str]:
     return out
 
 
-def _state(step: Step) -> str:
-    if step.state is not None:
-        return step.state
-    if step.observation is not None:
-        return step.observation
-    if step.prompt_ids is None:
+def _states(state: Sequence[Any], observation: Sequence[Any], prompt_ids: Sequence[Any]) -> list[str]:
+    return [
+        own if own is not None else seen if seen is not None else _digest(ids)
+        for own, seen, ids in zip(state, observation, prompt_ids, strict=True)
+    ]
+
+
+def _digest(prompt_ids: Any) -> str:
+    if prompt_ids is None:
         return ""
-    return "ids:" + hashlib.blake2b(np.asarray(step.prompt_ids).tobytes(), digest_size=16).hexdigest()
+    return "ids:" + hashlib.blake2b(np.asarray(prompt_ids).tobytes(), digest_size=16).hexdigest()
 
 
-def _turns_and_parents(rollouts: Sequence[Trajectory], first_N: IntArray) -> tuple[IntArray, IntArray]:
-    turns: list[int] = []
-    parents: list[int] = []
-    for trajectory, first in zip(rollouts, first_N.tolist(), strict=True):
-        turn, agent = -1, None
-        for s, step in enumerate(trajectory.steps):
-            if step.turn is not None:
-                turn = step.turn
-            elif s == 0 or step.fresh or _context_size(step) > 0 or step.agent != agent:
-                turn += 1
-            agent = step.agent
-            turns.append(turn)
-            parent = s - 1 if step.parent is None else step.parent
-            parents.append(first + parent if parent >= 0 else -1)
-    return np.array(turns, dtype=np.int64), np.array(parents, dtype=np.int64)
+def _turns(told: Sequence[Any], first_N: IntArray, new_S: BoolArray, agent: Sequence[Any]) -> IntArray:
+    """Turn of each step: as told, else one more than the step before where the speaker changes."""
+    new_S = new_S.copy()
+    new_S[1:] |= np.array([one != before for before, one in itertools.pairwise(agent)], dtype=bool)
+    new_S[first_N] = True
+    if told.count(None) == len(told):
+        counted = np.cumsum(new_S)
+        return counted - np.repeat(counted[first_N], np.diff(np.append(first_N, len(new_S))))
+    turn, turns, first = -1, [], set(first_N.tolist())
+    for s, (given, new) in enumerate(zip(told, new_S.tolist(), strict=True)):
+        turn = given if given is not None else (-1 if s in first else turn) + new
+        turns.append(turn)
+    return np.array(turns, dtype=np.int64)
+
+
+def _parents(told: Sequence[Any], first_N: IntArray) -> IntArray:
+    """Row of each step's parent, -1 at a root: as told, else the step before."""
+    parent_S = np.arange(-1, len(told) - 1)
+    parent_S[first_N] = -1
+    if told.count(None) < len(told):
+        own_S = _told(told)
+        start_S = np.repeat(first_N, np.diff(np.append(first_N, len(told))))
+        inside = np.array([x for x in told if x is not None], dtype=np.int64)
+        parent_S[own_S] = np.where(inside >= 0, inside + start_S[own_S], -1)
+    return parent_S
 
 
 def _names(holders: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -331,14 +380,13 @@ def _parts(holders: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
     return {name: np.array([holder.get(name, np.nan) for holder in holders]) for name in _names(holders)}
 
 
-def _per_token(steps: Sequence[Step], parts: Sequence[Any], sampled_T: BoolArray) -> FloatArray | None:
-    if any(part is None and _action_size(step) for part, step in zip(parts, steps, strict=True)):
+def _per_token(context_S: IntArray, action_S: IntArray, parts: Sequence[Any]) -> FloatArray | None:
+    """Each step's column behind zeros for its context; None where a step that sampled has none."""
+    if action_S[~_told(parts)].any():
         return None
-    out = np.zeros(len(sampled_T))
-    if not sampled_T.any():  # no token lacks one
-        return out
-    out[sampled_T] = np.concatenate([part for part in parts if part is not None])
-    return out
+    zero = np.zeros(int(context_S.max()))
+    pieces = [zero[:before] for before in context_S.tolist()]
+    return np.concatenate([x for pair in zip(pieces, parts, strict=True) for x in pair if x is not None])
 
 
 def _objects(items: Sequence[str]) -> Array:

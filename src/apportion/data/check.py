@@ -13,17 +13,19 @@ from apportion.errors import DataError
 
 PER_TOKEN = ("logp", "ref_logp", "entropy", "token_values")
 FLAGS = ("fresh", "terminated", "truncated", "failed")
+_TEXT = (str, type(None))
 
 
-def check_batch(trajectories: Sequence[Trajectory]) -> None:
-    """Raise the first `DataError` of the batch."""
+def check_batch(trajectories: Sequence[Trajectory], *, checked: bool = False) -> None:
+    """Raise the first `DataError` of the batch; ``checked``: every trajectory by itself is known to be good."""
     if not trajectories:
         raise DataError("the batch has no trajectories; give at least one")
     names: dict[str, int] = {}
     for n, trajectory in enumerate(trajectories):
         if not isinstance(trajectory, Trajectory):
             raise DataError(f"item {n} is a {type(trajectory).__name__}; give apportion.Trajectory objects")
-        check_trajectory(trajectory, where(n, trajectory))
+        if not checked:
+            check_trajectory(trajectory, where(n, trajectory))
         if trajectory.id is not None and names.setdefault(trajectory.id, n) != n:
             raise DataError(
                 f"trajectory {n}: id {trajectory.id!r} is taken by trajectory {names[trajectory.id]}; "
@@ -40,17 +42,15 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
     """Raise the first `DataError` of one trajectory; ``at`` says where it stands."""
     if not trajectory.steps:
         raise DataError(f"{at}: no steps; a rollout that did nothing is one step with an empty action")
-    _strings(trajectory, ("group", "id", "reference", "final_observation"), at)
-    if not isinstance(trajectory.meta, Mapping):
-        raise DataError(f"{at}: meta is a {type(trajectory.meta).__name__}; give a dict")
-    for name in ("outcome", "final_value"):
-        _finite(getattr(trajectory, name), at, name)
-    _named(trajectory.outcomes, at, "outcomes")
+    check_fields(trajectory, at)
     last = len(trajectory.steps) - 1
     for s, step in enumerate(trajectory.steps):
         if not isinstance(step, Step):
             raise DataError(f"{at}, step {s} is a {type(step).__name__}; give apportion.Step objects")
-        check_step(step, f"{at}, step {s}")
+        try:
+            check_step(step, "")
+        except DataError as error:  # the place is spelled out only where it is needed
+            raise DataError(f"{at}, step {s}{error}") from None
         if (step.terminated or step.truncated) and s < last and trajectory.steps[s + 1].parent is None:
             flag = "terminated" if step.terminated else "truncated"
             raise DataError(
@@ -63,13 +63,34 @@ def check_trajectory(trajectory: Trajectory, at: str) -> None:
             )
 
 
+def check_fields(trajectory: Trajectory, at: str) -> None:
+    """Raise the first `DataError` of what one trajectory says of itself, its steps left aside."""
+    _strings(trajectory, ("group", "id", "reference", "final_observation"), at)
+    if not isinstance(trajectory.meta, Mapping):
+        raise DataError(f"{at}: meta is a {type(trajectory.meta).__name__}; give a dict")
+    for name in ("outcome", "final_value"):
+        _finite(getattr(trajectory, name), at, name)
+    _named(trajectory.outcomes, at, "outcomes")
+
+
 def check_step(step: Step, at: str) -> None:
     """Raise the first `DataError` of one step."""
-    _strings(step, ("observation", "action", "state", "agent"), at)
-    for name in FLAGS:
-        if not isinstance(getattr(step, name), bool):
-            raise DataError(f"{at}: {name} is {getattr(step, name)!r}; give True or False")
-    if not isinstance(step.extra, Mapping):
+    if not (
+        isinstance(step.observation, _TEXT)
+        and isinstance(step.action, _TEXT)
+        and isinstance(step.state, _TEXT)
+        and isinstance(step.agent, _TEXT)
+    ):
+        _strings(step, ("observation", "action", "state", "agent"), at)
+    if not (
+        isinstance(step.fresh, bool)
+        and isinstance(step.terminated, bool)
+        and isinstance(step.truncated, bool)
+        and isinstance(step.failed, bool)
+    ):
+        name = next(name for name in FLAGS if not isinstance(getattr(step, name), bool))
+        raise DataError(f"{at}: {name} is {getattr(step, name)!r}; give True or False")
+    if type(step.extra) is not dict and not isinstance(step.extra, Mapping):
         raise DataError(f"{at}: extra is a {type(step.extra).__name__}; give a dict")
     if step.actions is not None:
         bad = [action for action in step.actions if not isinstance(action, str)]
@@ -84,9 +105,15 @@ def check_step(step: Step, at: str) -> None:
         )
     if step.ids is None and step.prompt_ids is not None:
         raise DataError(f"{at}: prompt_ids without ids; give the ids that were sampled, or only text")
-    for name in PER_TOKEN:
-        _per_token(getattr(step, name), step, at, name)
-    if not isinstance(step.columns, Mapping):
+    if step.logp is not None:
+        _per_token(step.logp, step, at, "logp")
+    if step.ref_logp is not None:
+        _per_token(step.ref_logp, step, at, "ref_logp")
+    if step.entropy is not None:
+        _per_token(step.entropy, step, at, "entropy")
+    if step.token_values is not None:
+        _per_token(step.token_values, step, at, "token_values")
+    if type(step.columns) is not dict and not isinstance(step.columns, Mapping):
         raise DataError(f"{at}: columns is a {type(step.columns).__name__}; give a dict of lists")
     for name, values in step.columns.items():
         _name(name, at, "columns")
@@ -103,8 +130,6 @@ def check_step(step: Step, at: str) -> None:
 
 
 def _per_token(values: Any, step: Step, at: str, name: str) -> None:
-    if values is None:
-        return
     if step.ids is None:
         raise DataError(f"{at}: {name} needs token ids; a text-only step has no tokens to hold it")
     label = {"logp": "log-probabilities", "ref_logp": "reference log-probabilities"}.get(name, name)
@@ -120,6 +145,8 @@ def _per_token(values: Any, step: Step, at: str, name: str) -> None:
 
 def _named(parts: Any, at: str, field: str) -> None:
     """Numbers by name."""
+    if type(parts) is dict and not parts:
+        return
     if not isinstance(parts, Mapping):
         raise DataError(f"{at}: {field} is a {type(parts).__name__}; give a dict of numbers")
     for name, value in parts.items():
@@ -148,7 +175,7 @@ def _is_int(value: object) -> bool:
 
 
 def _finite(value: object, at: str, name: str) -> None:
-    if value is None:
+    if value is None or (type(value) is float and math.isfinite(value)):
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DataError(f"{at}: {name} is {value!r}; give a number, or None when it was not scored")

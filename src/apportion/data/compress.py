@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, cast
 
 from apportion.errors import FormatError, missing_extra
 
+BUFFER = 2**16
+"""Bytes read at a time: a line of token ids has many times the 8 KiB that Python takes by itself."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -27,7 +29,7 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         MissingExtra: a Zstandard file, and pyarrow is not installed.
     """
     try:
-        raw = open(path, "rb")  # noqa: SIM115 -- closed by the stack below
+        raw = cast(io.BufferedReader, open(path, "rb", buffering=BUFFER))  # noqa: SIM115 -- closed by the stack below
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; check the path") from None
     except OSError as error:

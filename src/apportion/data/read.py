@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from apportion.data.batch import Batch
+from apportion.data.batch import Batch, from_checked
 from apportion.data.compress import open_read
 from apportion.data.jsonl import stream_jsonl, write_jsonl
 from apportion.data.parquet import stream_parquet, write_parquet
@@ -47,7 +47,7 @@ def read(paths: PathLike | Iterable[PathLike], *, skip_bad: bool | Skipped = Fal
         FormatError: file, line and reason; for a file that is not ours, what it looks like.
         DataError: the trajectories do not make a batch (none at all, an id twice).
     """
-    return Batch.from_trajectories(stream(paths, skip_bad=skip_bad))
+    return from_checked(stream(paths, skip_bad=skip_bad))
 
 
 def stream(paths: PathLike | Iterable[PathLike], *, skip_bad: bool | Skipped = False) -> Iterator[Trajectory]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from apportion.data.check import check_trajectory
-from apportion.data.trajectory import Step, Trajectory
+from apportion.data.check import check_fields, check_trajectory
+from apportion.data.steps import Steps, plain_steps
+from apportion.data.trajectory import Step, Trajectory, step_of
 from apportion.errors import DataError, FormatError
 
 SCHEMA = "apportion.rollouts/1"
@@ -25,6 +26,7 @@ SCHEMA = "apportion.rollouts/1"
 
 STEP_FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 TRAJECTORY_FIELDS = tuple(field.name for field in dataclasses.fields(Trajectory))
+_STEP_SET = frozenset(STEP_FIELDS)
 NAMED = ("rewards", "columns", "outcomes")
 """Fields that hold numbers by name."""
 DEEPEST = 200
@@ -71,7 +73,9 @@ def from_record(record: object, at: str) -> Trajectory:
     if not isinstance(record["steps"], list):
         raise FormatError(f"{at}: steps is {_json_name(record['steps'])}; give a list of objects")
     try:
-        steps = [_step(step, f"{at}, step {s}") for s, step in enumerate(record["steps"])]
+        if (plain := plain_steps(record["steps"])) is not None:
+            return _with_plain(record, plain, at)
+        steps = [_step(step, at, s) for s, step in enumerate(record["steps"])]
         check_json(record.get("meta"), f"{at}: meta")
         trajectory = Trajectory(**{**record, "steps": steps})
         check_trajectory(trajectory, at)
@@ -79,6 +83,15 @@ def from_record(record: object, at: str) -> Trajectory:
         raise
     except DataError as error:
         raise FormatError(str(error)) from None
+    return trajectory
+
+
+def _with_plain(record: dict[str, Any], steps: Steps, at: str) -> Trajectory:
+    """The same with steps that need no more looking at; they are made when somebody asks for them."""
+    check_json(record.get("meta"), f"{at}: meta")
+    trajectory = Trajectory(**{**record, "steps": ()})
+    check_fields(trajectory, at)
+    object.__setattr__(trajectory, "steps", steps)
     return trajectory
 
 
@@ -159,17 +172,21 @@ def _present(holder: Step | Trajectory, names: Sequence[str], at: str) -> dict[s
     return out
 
 
-def _step(step: object, at: str) -> Step:
+def _step(step: object, at: str, s: int) -> Step:
     if not isinstance(step, dict):
-        raise FormatError(f"{at}: {_json_name(step)} where a step was expected; give an object")
-    _known(step, STEP_FIELDS, "extra", at)
-    check_json(step.get("extra"), f"{at}: extra")
+        raise FormatError(f"{at}, step {s}: {_json_name(step)} where a step was expected; give an object")
+    if not step.keys() <= _STEP_SET:
+        _known(step, STEP_FIELDS, "extra", f"{at}, step {s}")
+    if step.get("extra"):
+        check_json(step["extra"], f"{at}, step {s}: extra")
     try:
-        return Step(**step)
+        return step_of(step)
     except DataError as error:
-        raise FormatError(f"{at}: {error}") from None
+        raise FormatError(f"{at}, step {s}: {error}") from None
     except TypeError:  # the only field that is iterated as it comes
-        raise FormatError(f"{at}: actions is {_json_name(step.get('actions'))}; give a list of strings") from None
+        raise FormatError(
+            f"{at}, step {s}: actions is {_json_name(step.get('actions'))}; give a list of strings"
+        ) from None
 
 
 def _known(record: Mapping[str, Any], names: Sequence[str], free: str, at: str) -> None:

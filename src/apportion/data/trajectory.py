@@ -7,8 +7,8 @@ only text is usable, and marked: its tokens are words and have no ids (`Batch.ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +31,8 @@ def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
 
 def _columns(value: Any) -> Any:
     """Arrays by name; anything but a mapping unchanged, for the check to name."""
+    if type(value) is dict and not value:
+        return {}
     if not isinstance(value, Mapping):
         return value
     return {name: _floats(f"columns[{name!r}]", column) for name, column in value.items()}
@@ -38,6 +40,8 @@ def _columns(value: Any) -> Any:
 
 def _parts(value: Any) -> Any:
     """Numbers by name; anything but a mapping unchanged, for the check to name."""
+    if type(value) is dict and not value:
+        return {}
     return {name: _number(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
@@ -70,13 +74,13 @@ def _scalar(value: Any) -> Any:
 def _number(value: Any) -> Any:
     """An integer as a float, so that a reward is the same after every file format."""
     value = _scalar(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
         return float(value)
     return value
 
 
-_LARGEST = 2**63 - 1
-_PLAIN = (bool, int, type(None))
+LARGEST = 2**63 - 1
+"""Integers from here on are no rewards."""
 _MEASURED = (float, type(None))
 
 
@@ -133,20 +137,69 @@ class Step:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("prompt_ids", "ids"):
-            object.__setattr__(self, name, _ids(name, getattr(self, name)))
-        for name in ("logp", "ref_logp", "entropy", "token_values"):
-            object.__setattr__(self, name, _floats(name, getattr(self, name)))
-        object.__setattr__(self, "columns", _columns(self.columns))
-        object.__setattr__(self, "rewards", _parts(self.rewards))
-        for name in ("value", "reward"):
-            if type(getattr(self, name)) not in _MEASURED:
-                object.__setattr__(self, name, _number(getattr(self, name)))
-        for name in ("fresh", "terminated", "truncated", "failed", "turn", "parent"):
-            if type(getattr(self, name)) not in _PLAIN:
-                object.__setattr__(self, name, _scalar(getattr(self, name)))
-        if self.actions is not None and not isinstance(self.actions, str):
-            object.__setattr__(self, "actions", tuple(self.actions))
+        _settle(self)
+        for name, held in (("columns", self.columns), ("rewards", self.rewards)):
+            if type(held) is dict and not held:  # whoever fills his dict later does not fill this one
+                object.__setattr__(self, name, {})
+
+
+def _settle(step: Step) -> None:
+    """Convert what a new step was given. Most fields of most steps are absent: those cost one comparison each."""
+    put = object.__setattr__
+    if step.prompt_ids is not None:
+        put(step, "prompt_ids", _ids("prompt_ids", step.prompt_ids))
+    if step.ids is not None:
+        put(step, "ids", _ids("ids", step.ids))
+    if step.logp is not None:
+        put(step, "logp", _floats("logp", step.logp))
+    if step.ref_logp is not None:
+        put(step, "ref_logp", _floats("ref_logp", step.ref_logp))
+    if step.entropy is not None:
+        put(step, "entropy", _floats("entropy", step.entropy))
+    if step.token_values is not None:
+        put(step, "token_values", _floats("token_values", step.token_values))
+    if step.columns:
+        put(step, "columns", _columns(step.columns))
+    if step.rewards:
+        put(step, "rewards", _parts(step.rewards))
+    if type(step.value) not in _MEASURED:
+        put(step, "value", _number(step.value))
+    if type(step.reward) not in _MEASURED:
+        put(step, "reward", _number(step.reward))
+    if type(step.fresh) is not bool:
+        put(step, "fresh", _scalar(step.fresh))
+    if type(step.terminated) is not bool:
+        put(step, "terminated", _scalar(step.terminated))
+    if type(step.truncated) is not bool:
+        put(step, "truncated", _scalar(step.truncated))
+    if type(step.failed) is not bool:
+        put(step, "failed", _scalar(step.failed))
+    if step.turn is not None:
+        put(step, "turn", _scalar(step.turn))
+    if step.parent is not None:
+        put(step, "parent", _scalar(step.parent))
+    if step.actions is not None and not isinstance(step.actions, str):
+        put(step, "actions", tuple(step.actions))
+
+
+_Open: Any = make_dataclass(
+    "_Open",
+    [(f.name, Any, field(default=f.default, default_factory=f.default_factory)) for f in fields(Step)],
+    slots=True,
+    eq=False,
+)
+
+
+def step_of(given: Mapping[str, Any]) -> Step:
+    """``Step(**given)`` in a third of the time, for readers that make millions and hand over what they made.
+
+    A frozen class sets each of its fields through a function call. One with the same slots that is not frozen stores
+    them, and then becomes a step.
+    """
+    step: Any = _Open(**given)
+    step.__class__ = Step
+    _settle(step)
+    return cast(Step, step)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

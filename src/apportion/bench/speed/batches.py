@@ -7,7 +7,10 @@ long      64 rollouts of 60k to 100k tokens
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -126,3 +129,55 @@ def _objects(items: list[str]) -> Array:
     out = np.empty(len(items), dtype=object)
     out[:] = items
     return out
+
+
+def jsonl_of_steps(path: Path, size: int, *, seed: int = 0) -> int:
+    """A file of ``size`` bytes or a little more: agents of 10 to 50 steps, text only. Returns the number of steps."""
+    rng = np.random.default_rng(seed)
+    words = ["".join(rng.choice(list("etaoinshrdlu"), size=int(k))) for k in rng.integers(2, 10, size=1500)]
+
+    def text(length: int) -> str:
+        picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
+        return " ".join(words[i] for i in picked)[:length]
+
+    seen = [text(int(rng.integers(300, 2000))) for _ in range(400)]
+    said = [text(int(rng.integers(50, 300))) for _ in range(400)]
+    steps = 0
+    with open(path, "w", encoding="utf-8") as file:
+        n = 0
+        while file.tell() < size:
+            rows = [
+                {
+                    "observation": f'{seen[int(rng.integers(400))]}\n"item {s}"',
+                    "action": said[int(rng.integers(400))],
+                    "reward": 0.0,
+                }
+                for s in range(int(rng.integers(10, 51)))
+            ]
+            steps += len(rows)
+            _write_rollout(file, n, rng, rows)
+            n += 1
+    return steps
+
+
+def jsonl_of_tokens(path: Path, size: int, *, seed: int = 0) -> int:
+    """The same for responses of 1k to 8k token ids with log-probabilities. Returns the number of tokens."""
+    rng = np.random.default_rng(seed)
+    tokens = n = 0
+    with open(path, "w", encoding="utf-8") as file:
+        while file.tell() < size:
+            length = int(rng.integers(1000, 8193))
+            step = {
+                "prompt_ids": rng.integers(0, 151_000, size=200).tolist(),
+                "ids": rng.integers(0, 151_000, size=length).tolist(),
+                "logp": (-np.round(rng.exponential(0.4, size=length), 6)).tolist(),
+            }
+            tokens += 200 + length
+            _write_rollout(file, n, rng, [step])
+            n += 1
+    return tokens
+
+
+def _write_rollout(file: TextIO, n: int, rng: np.random.Generator, steps: list[dict[str, object]]) -> None:
+    record = {"group": f"task-{n // 8}", "id": f"rollout-{n}", "outcome": float(rng.random() < 0.4), "steps": steps}
+    file.write(json.dumps(record) + "\n")
