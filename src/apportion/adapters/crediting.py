@@ -1,0 +1,89 @@
+"""What a host adapter is told once, and does for every batch: cut, assign, and the checks that can be done before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apportion.assign import assign, check_expression, parse, required_cut
+from apportion.assign.expression import Leaf, leaves
+from apportion.credit import Credit
+from apportion.data import Batch
+from apportion.errors import ConfigError
+from apportion.methods import get
+from apportion.resources import Asker
+from apportion.units import CUTS, STATES, Units
+
+WHOLE_ROLLOUT = ("episode",)
+"""Levels whose credit is one number for a whole rollout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crediting:
+    """A method with its cut, checked before any rollout is made.
+
+    Attributes:
+        method: name or expression. params: its parameters, as for `apportion.assign`.
+        unit: level with options in brackets, ``"segment(by='newline')"``; "" = the method's own.
+        states: what counts as one state, see `apportion.units.STATES`.
+        ask: who is asked, for methods that ask.
+    """
+
+    method: str
+    unit: str = ""
+    states: str = "exact"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    ask: Asker | None = None
+
+    def __post_init__(self) -> None:
+        check_expression(self.method, self.params)
+        level, options = self.cut
+        if level not in CUTS:
+            raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+        takes = list(inspect.signature(CUTS[level]).parameters)[1:]
+        for name in options:
+            if name not in takes:
+                raise ConfigError(f"by_{level} takes no {name}; it takes {', '.join(takes) or 'no options'}")
+        if self.states not in STATES:
+            raise ConfigError(f"no state rule named {self.states!r}; there are {', '.join(STATES)}")
+        if self.states != "exact" and "state" not in takes:
+            raise ConfigError(f"states={self.states!r} needs units with states, and by_{level} has none")
+        if self.asks and self.ask is None:
+            raise ConfigError(f"{self.method!r} asks somebody for more than the rollouts; give ask=Asker(...)")
+
+    @property
+    def cut(self) -> tuple[str, dict[str, Any]]:
+        """Level and options."""
+        node = parse(self.unit or required_cut(self.method))
+        if not isinstance(node, Leaf):
+            raise ConfigError(f"unit is {self.unit!r}; give one level, like 'step' or \"segment(by='newline')\"")
+        return node.name, dict(node.params)
+
+    @property
+    def asks(self) -> bool:
+        """Some method of the expression asks."""
+        return any(get(leaf.name).plan is not None for leaf in leaves(parse(self.method)))
+
+    @property
+    def varies_inside(self) -> bool:
+        """Credit may differ between the tokens of one rollout."""
+        names = [leaf.name for leaf in leaves(parse(self.method))]
+        return self.cut[0] not in WHOLE_ROLLOUT or any(get(name).kind == "transform" for name in names)
+
+    def reads(self, column: str) -> bool:
+        """Some method of the expression reads this column."""
+        return any(column in get(leaf.name).reads for leaf in leaves(parse(self.method)))
+
+    def units(self, batch: Batch) -> Units:
+        """The batch, cut."""
+        level, options = self.cut
+        if self.states != "exact":
+            options["state"] = self.states
+        units: Units = CUTS[level](batch, **options)
+        return units
+
+    def credit(self, batch: Batch) -> Credit:
+        """Credit of a batch that holds whole groups."""
+        return assign(self.method, self.units(batch), ask=self.ask, **self.params)
