@@ -83,13 +83,12 @@ FOREIGN = [
     (b"\x80\x04\x95", "a Python pickle, which is never opened"),
     (b"PK\x03\x04", r"a zip archive \(npz, xlsx, a torch file\)"),
     (b"\x89HDF\r\n", "HDF5"),
-    (b"ARROW1\x00\x00", "an Arrow IPC file"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"\x93NUMPY\x01", "a NumPy array"),
     (b"BZh91AY", "bzip2"),
     (b"\xfd7zXZ\x00", "xz"),
     ("{}".encode("utf-16"), "UTF-16 text"),
-    (b"id,group,reward\n", "neither JSONL nor Parquet"),
+    (b"id,group,reward\n", "neither JSONL, Parquet nor Arrow"),
 ]
 
 
@@ -149,6 +148,6 @@ class TestWriting:
 
     @pytest.mark.parametrize("name", ["a.txt", "a.json", "a", "a.gz", "a.parquet.gz"])
     def test_an_ending_without_a_format(self, folder, name):
-        with pytest.raises(ConfigError, match=rf"^{name}: no format for this ending; use one of \.jsonl, .*\.parquet$"):
+        with pytest.raises(ConfigError, match=rf"^{name}: no format for this ending; use one of \.jsonl, .*\.arrow$"):
             write(name, [Trajectory([Step(action="a")])])
         assert os.listdir(folder) == []

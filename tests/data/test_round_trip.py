@@ -18,7 +18,7 @@ def there_and_back(path, rollouts):
     return list(stream(path))
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow"])
 class TestEveryFormat:
     @quick
     @given(rollouts=lists)
@@ -47,7 +47,8 @@ def test_between_the_formats(tmp_path_factory, rollouts):
     folder = tmp_path_factory.mktemp("files")
     write(folder / "a.jsonl", rollouts)
     write(folder / "b.parquet", stream(folder / "a.jsonl"))
-    write(folder / "c.jsonl", stream(folder / "b.parquet"))
+    write(folder / "b.arrow", stream(folder / "b.parquet"))
+    write(folder / "c.jsonl", stream(folder / "b.arrow"))
     assert (folder / "a.jsonl").read_bytes() == (folder / "c.jsonl").read_bytes()
 
 

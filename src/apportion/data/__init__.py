@@ -1,5 +1,6 @@
 """Room 1, *read*: rollouts as a user thinks of them, as flat checked arrays, and as files."""
 
+from apportion.data.arrow import read_arrow, stream_arrow, write_arrow
 from apportion.data.batch import Batch
 from apportion.data.folding import FoldReport, Row, fold, prefix_report, unfold
 from apportion.data.jsonl import JsonlWriter, read_jsonl, stream_jsonl, write_jsonl
@@ -21,14 +22,17 @@ __all__ = [
     "fold",
     "prefix_report",
     "read",
+    "read_arrow",
     "read_jsonl",
     "read_parquet",
     "stream",
+    "stream_arrow",
     "stream_jsonl",
     "stream_parquet",
     "unfold",
     "words",
     "write",
+    "write_arrow",
     "write_jsonl",
     "write_parquet",
 ]

@@ -1,75 +1,39 @@
 """Parquet: one row per trajectory, its steps a list of structs; for volume, and for every tool that reads columns.
 
-    id  group  outcome  outcomes_json  final_observation  final_value  reference  meta_json  exact_json
-    steps: list<struct<observation, action, prompt_ids: list<int64>, ids, …, logp: list<double>, …, extra_json>>
-
-Null is None, an empty list is an empty list, floats are float64. ``meta_json`` and ``extra_json`` hold the free fields,
-``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
-``exact_json`` is null but for a trajectory with text that UTF-8 cannot hold (half a surrogate pair): it then has
-the whole record, and the text columns show "?" for those characters.
+The columns stand in `columnar`. Token ids are stored as differences in few bits, per-token floats byte by byte (the
+bytes of a float repeat, whole floats do not) under LZ4, text under Zstandard; dictionaries only where values recur.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from apportion.data.atomic import atomic_write
-from apportion.data.check import check_trajectory, where
+from apportion.data.columnar import (
+    STEP_COLUMNS,
+    TOKENS,
+    arrow,
+    check_columns,
+    first_line,
+    found,
+    record_batches,
+    schema_of,
+)
 from apportion.data.compress import open_read
-from apportion.data.jsonl import check_schema, parse
-from apportion.data.record import NAMED, SCHEMA, by_name, check_json, from_record, looks_like, to_json, to_record
 from apportion.data.skipped import Skipped, kept
-from apportion.data.trajectory import Step, Trajectory
-from apportion.errors import FormatError, missing_extra
+from apportion.data.trajectory import Trajectory
+from apportion.errors import FormatError
 
-KEY = b"apportion.schema"
 ROWS, WEIGHT = 1024, 1 << 22
 """A row group ends at this many trajectories, or at this many tokens and characters: what a reader must hold."""
 
-TRAJECTORY_COLUMNS = {
-    "id": "string",
-    "group": "string",
-    "outcome": "double",
-    "outcomes": "json",
-    "final_observation": "string",
-    "final_value": "double",
-    "reference": "string",
-    "meta": "json",
-    "exact": "json",
-}
-STEP_COLUMNS = {
-    "observation": "string",
-    "action": "string",
-    "prompt_ids": "ids",
-    "ids": "ids",
-    "fresh": "bool",
-    "logp": "floats",
-    "ref_logp": "floats",
-    "entropy": "floats",
-    "value": "double",
-    "token_values": "floats",
-    "columns": "json",
-    "reward": "double",
-    "rewards": "json",
-    "state": "string",
-    "terminated": "bool",
-    "truncated": "bool",
-    "failed": "bool",
-    "turn": "int64",
-    "agent": "string",
-    "actions": "strings",
-    "parent": "int64",
-    "extra": "json",
-}
 REPETITIVE = ("observation", "action", "state", "agent", "actions.list.element")
 """Columns whose values recur, so that a dictionary pays; token columns would only pay for trying."""
-TOKENS = ("ids", "floats")
+_ENCODING = {"ids": "DELTA_BINARY_PACKED", "floats": "BYTE_STREAM_SPLIT"}
+_COMPRESSION = {"ids": "none", "floats": "lz4"}
 
 
 def read_parquet(path: str | os.PathLike[str], *, skip_bad: bool | Skipped = False) -> list[Trajectory]:
@@ -105,257 +69,55 @@ def write_parquet(path: str | os.PathLike[str], trajectories: Iterable[Trajector
         DataError: a trajectory breaks a precondition; nothing is written then.
         MissingExtra: pyarrow is not installed.
     """
-    pa, pq = _arrow("writing Parquet")
-    schema = _schema(pa)
-    dictionary = ["group", *(f"steps.list.element.{name}" for name in REPETITIVE)]
-    count, waiting, weight = 0, [], 0
+    pa, pq = arrow("writing Parquet", "parquet")
+    schema = schema_of(pa)
+    count = 0
+    kinds = {f"steps.list.element.{name}.list.element": kind for name, kind in STEP_COLUMNS.items() if kind in TOKENS}
     with (
         atomic_write(path) as file,
         pq.ParquetWriter(
-            file, schema, compression="zstd", use_dictionary=dictionary, write_statistics=["id", "group", "outcome"]
+            file,
+            schema,
+            compression={name: _COMPRESSION.get(kinds.get(name, ""), "zstd") for name in _leaves(pa, pq, schema)},
+            column_encoding={name: _ENCODING[kind] for name, kind in kinds.items()},
+            use_dictionary=["group", *(f"steps.list.element.{name}" for name in REPETITIVE)],
+            write_statistics=["id", "group", "outcome"],
+            write_batch_size=2**16,
         ) as writer,
     ):
-        for trajectory in trajectories:
-            at = where(count, trajectory)
-            check_trajectory(trajectory, at)
-            waiting.append((at, trajectory))
-            weight += _weight(trajectory)
-            count += 1
-            if len(waiting) >= ROWS or weight >= WEIGHT:
-                writer.write_batch(_batch(pa, schema, waiting))
-                waiting, weight = [], 0
-        if waiting:
-            writer.write_batch(_batch(pa, schema, waiting))
+        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
+            writer.write_batch(batch)
+            count += batch.num_rows
     return count
-
-
-# --- to columns -------------------------------------------------------------------------------------------------
-
-
-def _schema(pa: ModuleType) -> Any:
-    types = {
-        "string": pa.string(),
-        "double": pa.float64(),
-        "int64": pa.int64(),
-        "bool": pa.bool_(),
-        "ids": pa.list_(pa.int64()),
-        "floats": pa.list_(pa.float64()),
-        "strings": pa.list_(pa.string()),
-        "json": pa.string(),
-    }
-    step = pa.struct([pa.field(_column(name, kind), types[kind]) for name, kind in STEP_COLUMNS.items()])
-    fields = [pa.field(_column(name, kind), types[kind]) for name, kind in TRAJECTORY_COLUMNS.items()]
-    return pa.schema([*fields, pa.field("steps", pa.list_(step))], metadata={KEY: SCHEMA.encode()})
-
-
-def _column(name: str, kind: str) -> str:
-    return f"{name}_json" if kind == "json" else name
-
-
-def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]]) -> Any:
-    exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
-    steps = [(f"{at}, step {s}", step) for at, trajectory in named for s, step in enumerate(trajectory.steps)]
-    struct = schema.field("steps").type.value_type
-    inner = [
-        pa.array([_cell(step, name, kind, at) for at, step in steps], type=struct.field(_column(name, kind)).type)
-        for name, kind in STEP_COLUMNS.items()
-    ]
-    offsets = np.cumsum([0] + [len(trajectory.steps) for _, trajectory in named]).astype(np.int32)
-    columns = [
-        pa.array(
-            exact if name == "exact" else [_cell(trajectory, name, kind, at) for at, trajectory in named],
-            type=schema.field(_column(name, kind)).type,
-        )
-        for name, kind in TRAJECTORY_COLUMNS.items()
-    ]
-    nested = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(inner, fields=list(struct)))
-    return pa.RecordBatch.from_arrays([*columns, nested.cast(schema.field("steps").type)], schema=schema)
-
-
-def _cell(holder: Step | Trajectory, name: str, kind: str, at: str) -> Any:
-    value = getattr(holder, name)
-    if kind == "json":
-        if not value:
-            return None
-        if name in NAMED:
-            return json.dumps(by_name(value), allow_nan=False)
-        check_json(dict(value), f"{at}: {name}")
-        return json.dumps(dict(value), allow_nan=False)
-    if kind == "string" and value is not None:
-        return _shown(value)
-    if kind == "strings" and value is not None:
-        return [_shown(item) for item in value]
-    return value
-
-
-def _shown(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode("utf-8")
-    return text
-
-
-def _is_utf8(trajectory: Trajectory) -> bool:
-    holders: list[tuple[Step | Trajectory, dict[str, str]]] = [(trajectory, TRAJECTORY_COLUMNS)]
-    holders += [(step, STEP_COLUMNS) for step in trajectory.steps]
-    for holder, columns in holders:
-        for name, kind in columns.items():
-            value = getattr(holder, name) if kind in ("string", "strings") else None
-            for text in (value or ()) if kind == "strings" else (value or "",):
-                if not text.isascii() and _shown(text) != text:
-                    return False
-    return True
-
-
-def _weight(trajectory: Trajectory) -> int:
-    """Tokens and characters, roughly what a trajectory costs a reader."""
-    out = 0
-    for step in trajectory.steps:
-        out += len(step.observation or "") + len(step.action or "") + len(step.state or "")
-        out += len(step.prompt_ids) if step.prompt_ids is not None else 0
-        size = len(step.ids) if step.ids is not None else 0
-        out += size + 20 * size * len(step.columns)  # a number as text
-    return out
-
-
-# --- from columns -----------------------------------------------------------------------------------------------
 
 
 def _items(path: str | os.PathLike[str], batch_size: int) -> Generator[Trajectory | FormatError, None, None]:
     """A trajectory or what is wrong with it, for every row."""
-    pa, pq = _arrow("reading Parquet")
+    pa, pq = arrow("reading Parquet", "parquet")
     broken = (pa.ArrowException, OSError, UnicodeDecodeError)
     with open_read(path) as raw:
         try:
             file = pq.ParquetFile(raw)
         except broken as error:
-            raise FormatError(f"{path}: not a Parquet file that can be read ({_first_line(error)})") from None
-        _check_columns(pa, file.schema_arrow, path)
+            raise FormatError(f"{path}: not a Parquet file that can be read ({first_line(error)})") from None
+        check_columns(pa, file.schema_arrow, path, "a Parquet")
         row = 0
         batches = file.iter_batches(batch_size=batch_size, use_threads=False)
         while True:
             try:
                 batch = next(batches, None)
-                records = None if batch is None else _records(pa, batch)
+                items = [] if batch is None else list(found(pa, batch, path, row))
             except broken as error:
-                raise FormatError(f"{path}, from row {row} on: damaged ({_first_line(error)})") from None
-            if records is None:
+                raise FormatError(f"{path}, from row {row} on: damaged ({first_line(error)})") from None
+            if batch is None:
                 return
-            for record in records:
-                try:
-                    item: Trajectory | FormatError = _trajectory(record, f"{path}, row {row}")
-                except FormatError as error:
-                    item = error
-                row += 1
-                yield item
+            yield from items
+            row += len(items)
 
 
-def _check_columns(pa: ModuleType, schema: Any, path: str | os.PathLike[str]) -> None:
-    metadata = schema.metadata or {}
-    if KEY not in metadata:
-        raise FormatError(
-            f"{path}: a Parquet file, but not of ours (it looks like {looks_like(dict.fromkeys(schema.names))}); "
-            "other formats are read by `apportion convert`"
-        )
-    check_schema(metadata[KEY].decode("utf-8", "replace"), str(path))
-    _known(schema.names, _schema(pa).names, f"{path}: ")
-    if "steps" not in schema.names:
-        raise FormatError(f"{path}: there is no column 'steps'; a trajectory needs its steps")
-    steps = schema.field("steps").type
-    lists = pa.types.is_list(steps) or pa.types.is_large_list(steps)
-    if not lists or not pa.types.is_struct(steps.value_type):
-        raise FormatError(f"{path}: the column 'steps' is {steps}; it should be a list of structs")
-    known = [_column(name, kind) for name, kind in STEP_COLUMNS.items()]
-    _known([field.name for field in steps.value_type], known, f"{path}, steps: ")
-
-
-def _known(names: Sequence[str], known: Sequence[str], at: str) -> None:
-    for name in names:
-        if name not in known:
-            raise FormatError(f"{at}there is no column {name!r}; the columns are {', '.join(known)}")
-
-
-def _records(pa: ModuleType, batch: Any) -> list[dict[str, Any]]:
-    """Plain fields of every row, absent where null; token columns are views of one array."""
-    ours = _schema(pa)
-    nested = batch.column("steps")
-    steps = _fields(
-        nested.flatten().flatten(),
-        [field.name for field in nested.type.value_type],
-        STEP_COLUMNS,
-        {field.name: field.type for field in ours.field("steps").type.value_type},
-        len(nested.flatten()),
-    )
-    names = [name for name in batch.schema.names if name != "steps"]
-    rows = _fields(
-        [batch.column(name) for name in names],
-        names,
-        TRAJECTORY_COLUMNS,
-        {field.name: field.type for field in ours},
-        batch.num_rows,
-    )
-    first = 0
-    for row, size in zip(rows, nested.value_lengths().to_pylist(), strict=True):
-        row["steps"] = None if size is None else steps[first : first + size]
-        first += size or 0
-    return rows
-
-
-def _fields(
-    arrays: Sequence[Any], names: Sequence[str], columns: dict[str, str], types: dict[str, Any], size: int
-) -> list[dict[str, Any]]:
-    given = dict(zip(names, arrays, strict=True))
-    out: list[dict[str, Any]] = [{} for _ in range(size)]
-    for name, kind in columns.items():
-        column = _column(name, kind)
-        if column not in given:
-            continue
-        array = given[column].cast(types[column])
-        for fields, value in zip(out, _views(array) if kind in TOKENS else array.to_pylist(), strict=True):
-            if value is not None:
-                fields[name] = value
-    return out
-
-
-def _views(lists: Any) -> list[Any]:
-    """One NumPy view per list; None where the list is null."""
-    flat = lists.flatten()
-    if flat.null_count:  # never in files of ours; as lists, so that the row at fault can be named
-        return list(lists.to_pylist())
-    values = flat.to_numpy(zero_copy_only=False)
-    out, first = [], 0
-    for size in lists.value_lengths().to_pylist():
-        out.append(None if size is None else values[first : first + size])
-        first += size or 0
-    return out
-
-
-def _trajectory(fields: dict[str, Any], at: str) -> Trajectory:
-    exact = fields.pop("exact", None)
-    if exact is not None:
-        return from_record(parse(exact.encode("utf-8"), f"{at}, exact_json"), at)
-    for name in ("meta", "outcomes"):
-        _unpack(fields, name, at)
-    for s, step in enumerate(fields["steps"] or ()):
-        for name in ("extra", "rewards", "columns"):
-            _unpack(step, name, f"{at}, step {s}")
-    return from_record(fields, at)
-
-
-def _unpack(fields: dict[str, Any], name: str, at: str) -> None:
-    if name in fields:
-        fields[name] = parse(fields[name].encode("utf-8"), f"{at}: {name}_json")
-
-
-def _arrow(what: str) -> tuple[ModuleType, ModuleType]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise missing_extra(what, "pyarrow", "parquet") from None
-    return pa, pq
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+def _leaves(pa: ModuleType, pq: ModuleType, schema: Any) -> list[str]:
+    """Every column of numbers or texts, by the name that Parquet gives it."""
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema).close()
+    described = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [described.column(k).path for k in range(len(described))]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from apportion.data.arrow import stream_arrow, write_arrow
 from apportion.data.batch import Batch, from_checked
 from apportion.data.compress import open_read
 from apportion.data.jsonl import stream_jsonl, write_jsonl
@@ -17,7 +18,13 @@ from apportion.errors import ConfigError, FormatError
 __all__ = ["PathLike", "Skipped", "read", "stream", "write"]
 
 PathLike = str | os.PathLike[str]
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow")
+
+_READERS: dict[str, Callable[..., Iterator[Trajectory]]] = {
+    "jsonl": stream_jsonl,
+    "parquet": stream_parquet,
+    "arrow": stream_arrow,
+}
 
 _MAGIC = {
     b"[": "a JSON array",
@@ -25,7 +32,6 @@ _MAGIC = {
     b"\x80": "a Python pickle, which is never opened",
     b"PK": "a zip archive (npz, xlsx, a torch file)",
     b"\x89HDF": "HDF5",
-    b"ARROW1": "an Arrow IPC file",
     b"SQLite": "an SQLite database",
     b"\x93NUMPY": "a NumPy array",
     b"BZh": "bzip2",
@@ -39,7 +45,7 @@ def read(paths: PathLike | Iterable[PathLike], *, skip_bad: bool | Skipped = Fal
     """Read rollouts of our own formats into one checked batch.
 
     Args:
-        paths: a file, a folder (its .jsonl, .jsonl.gz, .jsonl.zst and .parquet files by name), or several.
+        paths: a file, a folder (its .jsonl, .jsonl.gz, .jsonl.zst, .parquet and .arrow files by name), or several.
         skip_bad: False raises at the first bad record, True leaves bad ones out and warns with their number and
             reasons, a `Skipped` leaves them out and counts them there.
 
@@ -53,15 +59,14 @@ def read(paths: PathLike | Iterable[PathLike], *, skip_bad: bool | Skipped = Fal
 def stream(paths: PathLike | Iterable[PathLike], *, skip_bad: bool | Skipped = False) -> Iterator[Trajectory]:
     """The trajectories of `read` one after the other, in memory that does not grow with the files."""
     for path in _files(paths):
-        reader = stream_parquet if kind_of(path) == "parquet" else stream_jsonl
-        yield from reader(path, skip_bad=skip_bad)
+        yield from _READERS[kind_of(path)](path, skip_bad=skip_bad)
 
 
 def write(path: PathLike, trajectories: Batch | Iterable[Trajectory]) -> int:
     """Write rollouts in the format that the name ends with; the file is whole or absent.
 
     Args:
-        path: ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet.
+        path: ends in .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow.
         trajectories: a batch, or any iterable of trajectories (it is never held whole).
 
     Returns:
@@ -73,12 +78,13 @@ def write(path: PathLike, trajectories: Batch | Iterable[Trajectory]) -> int:
     name = os.fspath(path)
     if not name.endswith(SUFFIXES):
         raise ConfigError(f"{path}: no format for this ending; use one of {', '.join(SUFFIXES)}")
-    writer = write_parquet if name.endswith(".parquet") else write_jsonl
-    return writer(path, trajectories)
+    if name.endswith(".parquet"):
+        return write_parquet(path, trajectories)
+    return (write_arrow if name.endswith(".arrow") else write_jsonl)(path, trajectories)
 
 
 def kind_of(path: PathLike) -> str:
-    """ "jsonl" or "parquet", by the first bytes.
+    """ "jsonl", "parquet" or "arrow", by the first bytes.
 
     Raises:
         FormatError: neither, with a guess at what it is.
@@ -90,12 +96,14 @@ def kind_of(path: PathLike) -> str:
             raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
     if head.startswith(b"PAR1"):
         return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "arrow"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"{"):
         return "jsonl"
     if not start:
         raise FormatError(f"{path}: the file is empty; a rollout file has at least a header line")
-    what = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "neither JSONL nor Parquet")
+    what = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "neither JSONL, Parquet nor Arrow")
     raise FormatError(f"{path}: not a rollout file of ours (it looks like {what}); other formats: `apportion convert`")
 
 

@@ -1,0 +1,95 @@
+"""Arrow IPC files: what is refused, and that no more than a record batch is held."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from apportion.data import Skipped, Step, Trajectory, arrow, read, read_arrow, stream_arrow, write, write_arrow
+from apportion.errors import DataError, FormatError, MissingExtra
+from tests.make import assert_same_trajectories, random_trajectories
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_other_tools_see_the_columns(folder):
+    write("a.arrow", [Trajectory([Step(prompt_ids=[1], ids=[2, 3], logp=[-0.5, 0.0])], id="x")])
+    table = pa.ipc.open_file("a.arrow").read_all()
+    (row,) = table.to_pylist()
+    assert (row["id"], row["steps"][0]["ids"], row["steps"][0]["logp"]) == ("x", [2, 3], [-0.5, 0.0])
+    assert (row["steps"][0]["prompt_ids"], row["steps"][0]["entropy"]) == ([1], None)
+    assert table.schema.metadata == {b"apportion.schema": b"apportion.rollouts/1"}
+
+
+def test_many_record_batches_in_order(folder, monkeypatch):
+    monkeypatch.setattr(arrow, "ROWS", 3)
+    rollouts = random_trajectories(4, groups=6)
+    assert write_arrow("a.arrow", iter(rollouts)) == len(rollouts)
+    assert pa.ipc.open_file("a.arrow").num_record_batches == -(-len(rollouts) // 3)
+    assert_same_trajectories(read_arrow("a.arrow"), rollouts)
+    monkeypatch.setattr(arrow, "WEIGHT", 1)
+    write_arrow("b.arrow", rollouts)
+    assert pa.ipc.open_file("b.arrow").num_record_batches == len(rollouts)
+    assert_same_trajectories(read("b.arrow"), rollouts)
+
+
+def test_foreign_and_damaged_files(folder):
+    with pa.ipc.new_file("a.arrow", pa.schema([("messages", pa.string())])):
+        pass
+    with pytest.raises(FormatError, match=r"^a\.arrow: an Arrow IPC file, but not of ours \(it looks like chat mess"):
+        read("a.arrow")
+    write("b.arrow", random_trajectories(1))
+    whole = (folder / "b.arrow").read_bytes()
+    (folder / "b.arrow").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FormatError, match=r"^b\.arrow: not an Arrow IPC file that can be read \("):
+        read("b.arrow")
+
+
+def test_offsets_that_lie_do_not_reach_memory(folder):
+    rollout = Trajectory([Step(prompt_ids=[], ids=[70001, 70002, 70003], logp=[-1.0] * 3)], id="x")
+    write("a.arrow", [rollout])
+    raw = bytearray((folder / "a.arrow").read_bytes())
+    good = np.array([0, 3], dtype="<i4").tobytes()
+    at = raw.find(good)
+    assert at > 0
+    while at >= 0:
+        broken = bytearray(raw)
+        broken[at : at + 8] = np.array([0, 3_000_000], dtype="<i4").tobytes()
+        (folder / "a.arrow").write_bytes(broken)
+        try:
+            assert_same_trajectories(read_arrow("a.arrow"), [rollout])  # padding, or a column that nobody wrote
+        except FormatError as error:
+            assert "a.arrow" in str(error)  # noqa: PT017 -- either is right, and neither is a crash
+        at = raw.find(good, at + 8)
+
+
+def test_bad_rows_are_named_or_left_out(folder):
+    write("a.arrow", [Trajectory([Step(action="a")], id="x"), Trajectory([Step(action="b")], id="y")])
+    table = pa.ipc.open_file("a.arrow").read_all()
+    column = pa.array([1.0, float("nan")])
+    table = table.set_column(table.schema.get_field_index("outcome"), table.schema.field("outcome"), column)
+    with pa.ipc.new_file("a.arrow", table.schema) as out:
+        out.write_table(table)
+    with pytest.raises(FormatError, match=r"^a\.arrow, row 1: outcome is nan; give a finite number"):
+        read("a.arrow")
+    skipped = Skipped()
+    assert [t.id for t in stream_arrow("a.arrow", skip_bad=skipped)] == ["x"]
+    assert skipped.count == 1
+
+
+def test_a_bad_trajectory_leaves_no_file(folder):
+    with pytest.raises(DataError, match=r"^trajectory 1: no steps"):
+        write("a.arrow", [Trajectory([Step(action="a")]), Trajectory([])])
+    assert list(folder.iterdir()) == []
+
+
+def test_without_pyarrow(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"writing Arrow IPC needs the package 'pyarrow'"):
+        write("a.arrow", [Trajectory([Step(action="a")])])
