@@ -110,10 +110,13 @@ class Cache:
     def speed(self, identity: str | None = None) -> Speed | None:
         """The last measured throughput of a resource; without an identity the latest of any."""
         where, args = ("WHERE identity = ?", (identity,)) if identity is not None else ("", ())
-        row = self._db.execute(
-            f"SELECT requests, prompt_tokens, generated_tokens, seconds FROM speeds {where} ORDER BY rowid DESC", args
-        ).fetchone()
-        return None if row is None else Speed(*row)
+        with contextlib.suppress(sqlite3.Error):  # an estimate without a time is still one
+            row = self._db.execute(
+                f"SELECT requests, prompt_tokens, generated_tokens, seconds FROM speeds {where} ORDER BY rowid DESC",
+                args,
+            ).fetchone()
+            return None if row is None else Speed(*row)
+        return None
 
     def close(self) -> None:
         """Save what can be saved and let go of the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apportion.asks import Place
 from apportion.data import Step, Trajectory
@@ -43,20 +43,25 @@ def tokens_of(text: str) -> int:
     return len(words(text))
 
 
-def context_ids(trajectory: Trajectory, place: Place) -> list[int]:
-    """Ids that the policy had before this place."""
+def context_ids(trajectory: Trajectory, place: Place, without: Sequence[str] = ()) -> list[int]:
+    """Ids that the policy had before this place; without what some agents did in earlier steps."""
     out: list[int] = []
     *before, last = shown(trajectory, place.step)
     for s in before:
-        out += _ints(trajectory.steps[s].prompt_ids) + _ints(trajectory.steps[s].ids)
+        out += _ints(trajectory.steps[s].prompt_ids)
+        out += [] if trajectory.steps[s].agent in without else _ints(trajectory.steps[s].ids)
     step = trajectory.steps[last]
     return out + _ints(step.prompt_ids) + _ints(step.ids)[: place.token]
 
 
-def context_text(trajectory: Trajectory, place: Place) -> str:
-    """Text that stood before this place: observations and actions in turn, cut at words inside an action."""
+def context_text(trajectory: Trajectory, place: Place, without: Sequence[str] = ()) -> str:
+    """Text that stood before this place: observations and actions in turn, cut at words inside an action; without what
+    some agents did in earlier steps."""
     *before, last = shown(trajectory, place.step)
-    out = [text for s in before for text in (trajectory.steps[s].observation, trajectory.steps[s].action)]
+    out: list[str | None] = []
+    for s in before:
+        out += [trajectory.steps[s].observation]
+        out += [None if trajectory.steps[s].agent in without else trajectory.steps[s].action]
     step = trajectory.steps[last]
     out += [step.observation, action_text(step, 0, place.token)]
     return "".join(text or "" for text in out)

@@ -43,11 +43,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One sample with what it cost."""
+    """One sample with what it cost, and what was odd about it, for the summary (not stored)."""
 
     value: Any
     prompt_tokens: int = 0
     generated_tokens: int = 0
+    note: str = ""
 
 
 class Trouble(ApportionError):

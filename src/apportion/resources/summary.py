@@ -18,6 +18,7 @@ class Summary:
         prompt_tokens, generated_tokens: spent in this run, without what the cache held.
         failed: requests without an answer, by reason. damaged: cache entries found damaged and asked again.
         unsaved: answers that could not be stored (and are used all the same), and why.
+        notes: what was odd about answers, with how many.
         seconds: wall time spent asking.
     """
 
@@ -30,12 +31,15 @@ class Summary:
     damaged: int = 0
     unsaved: int = 0
     unsaved_reason: str = ""
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
     def add_asked(self, reply: Reply) -> None:
         self.asked += 1
         self.prompt_tokens += reply.prompt_tokens
         self.generated_tokens += reply.generated_tokens
+        if reply.note:
+            self.notes[reply.note] += 1
 
     def add_found(self, replies: Iterable[Reply], damaged: int) -> None:
         self.cached += len(list(replies))
@@ -61,6 +65,7 @@ class Summary:
                 out.append(f"  and {len(self.failed) - 5} other reasons")
         if self.retried:
             out.append(f"{self.retried} tries were repeated")
+        out += [f"{count} answers: {note}" for note, count in self.notes.most_common(5)]
         if self.damaged:
             out.append(f"{self.damaged} cache entries were damaged and asked again")
         if self.unsaved:
@@ -72,7 +77,8 @@ class Summary:
 
     def to_dict(self) -> dict[str, object]:
         """JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"failed": dict(self.failed)}
+        counts = {"failed": dict(self.failed), "notes": dict(self.notes)}
+        return {name: getattr(self, name) for name in self.__slots__} | counts
 
 
 @dataclass(frozen=True, slots=True)

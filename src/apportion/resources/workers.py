@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +17,8 @@ class Workers:
 
     Attributes:
         busy: chunks that are out. free: chunks that can be sent now.
+        problem: what a resource raised that is neither `Trouble` nor `Refusal`, which is a mistake in it or says that
+            nothing will ever work; the first of several.
     """
 
     def __init__(self, resource: Resource, count: int) -> None:
@@ -26,6 +27,7 @@ class Workers:
         self._in: queue.SimpleQueue[list[tuple[str, Outcome]] | BaseException] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self.busy = 0
+        self.problem: BaseException | None = None
 
     @property
     def free(self) -> int:
@@ -40,23 +42,20 @@ class Workers:
             self._threads.append(thread)
         self._out.put(chunk)
 
-    def receive(self, timeout: float) -> Iterator[tuple[str, Outcome]]:
-        """Outcomes that are in, waiting for the first of them.
-
-        Raises:
-            BaseException: what a resource raised that is neither `Trouble` nor `Refusal`: a mistake in it.
-        """
+    def receive(self, timeout: float) -> list[tuple[str, Outcome]]:
+        """Outcomes that are in, waiting for the first of them; those beside a `problem` are not lost with it."""
+        out: list[tuple[str, Outcome]] = []
         try:
-            chunks = [self._in.get(timeout=timeout)]
-            while not self._in.empty():
-                chunks.append(self._in.get())
+            chunk = self._in.get(timeout=timeout)
+            while True:
+                self.busy -= 1
+                if isinstance(chunk, BaseException):
+                    self.problem = self.problem or chunk
+                else:
+                    out += chunk
+                chunk = self._in.get_nowait()
         except queue.Empty:
-            return
-        for chunk in chunks:
-            self.busy -= 1
-            if isinstance(chunk, BaseException):
-                raise chunk
-            yield from chunk
+            return out
 
     def __enter__(self) -> Self:
         return self
