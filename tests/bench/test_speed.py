@@ -11,12 +11,14 @@ import pytest
 from apportion.bench.speed import __main__ as command
 from apportion.bench.speed import registry
 from apportion.bench.speed.batches import KINDS, step_rows, tokens
+from apportion.bench.speed.cases.similarity import group, observations, without_rapidfuzz
 from apportion.bench.speed.compare import Comparison, Contender, Peer, difference, measure, without_numba
 from apportion.bench.speed.limit import fill, traffic
 from apportion.bench.speed.peers import Absent, Peers, StandIn
 from apportion.bench.speed.report import remarks, seconds
 from apportion.bench.speed.timing import medians
 from apportion.numerics.kernels import VARIABLE
+from apportion.units import similar
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +65,16 @@ def test_a_missed_goal_is_told_but_is_no_failure_and_quick_runs_are_not_judged()
     (row,) = measure(case, 1, goals=False)
     assert not row.below_floor
     assert not row.above_ceiling
+
+
+def test_a_growth_that_is_too_steep_is_told():
+    (row,) = measure(comparison(half=lambda: np.full(25, 2.0), steepest=1e-9), 1)
+    assert row.too_steep
+    assert remarks([row])[0].endswith("times as much when doubled, not 1e-09")
+    (row,) = measure(comparison(half=lambda: np.full(25, 2.0), steepest=1e9), 1)
+    assert not row.too_steep
+    (row,) = measure(comparison(half=lambda: np.full(25, 2.0), steepest=1e-9), 1, goals=False)
+    assert not row.too_steep
 
 
 def test_an_absent_peer_leaves_our_own_numbers():
@@ -225,6 +237,24 @@ def test_a_fork_s_copy_comes_after_the_original(tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_installed")
+def test_the_checkout_with_the_package_s_name_comes_before_forks_that_nobody_knows(tmp_path):
+    checkout(tmp_path / "a-fork", {**FILES, "verl/utils/torch_functional.py": "def twice(x):\n    return 'fork'\n"})
+    checkout(tmp_path / "verl", FILES)
+    assert Peers(tmp_path).verl().double(1) == 2
+
+
+def test_texts_of_the_similarity_case_recur_or_all_differ():
+    met = observations(80, distinct=False)
+    assert len(met) == 80
+    assert 10 < len(set(met)) < 80
+    assert len(set(observations(40, distinct=True))) == 40
+    assert sum(text.split(" step ")[0] in met for text in met if " step " in text) > 5
+    assert group(["a", "b", "a"]) == ["a", "b", "a"]
+    assert without_rapidfuzz(lambda: group(met))() == group(met)
+    assert without_rapidfuzz(lambda: similar._rapidfuzz())() is None
+
+
+@pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
@@ -378,7 +408,7 @@ def test_wrong_usage_exits_with_2(arguments, sentence, capsys):
 
 def test_every_file_of_cases_registers_one():
     found = registry.cases()
-    assert {"gae", "gigpo", "grpo"} <= set(found)
+    assert {"gae", "gigpo", "grpo", "similarity"} <= set(found)
     modules = {function.__module__.rpartition(".")[2] for function in found.values()}
     folder = Path(command.__file__).parent / "cases"
     assert modules == {path.stem for path in folder.glob("*.py")} - {"__init__"}

@@ -33,6 +33,22 @@ def test_the_epsilons_of_the_hosts():
     np.testing.assert_allclose(assign("grpo", units, ddof=0, epsilon=1e-8).advantage_S[0], 1.732051, atol=5e-7)
 
 
+def test_the_least_variance_of_an_earlier_verl():
+    # outcomes 0.5 +- 1e-4: variance 2e-8 is below verl's epsilon 1e-6, which stood in for it: 1e-4 / (1e-3 + 1e-6)
+    units = outcomes(0.5001, 0.4999, 1, 0, 2, 2, group="aabbcc")
+    early = assign("grpo", units, epsilon=1e-6, floor=1e-6).advantage_S
+    late = assign("grpo", units, epsilon=1e-6).advantage_S
+    np.testing.assert_allclose(early[:2], [1e-4 / 1.001e-3, -1e-4 / 1.001e-3], rtol=1e-9)
+    np.testing.assert_allclose(late[:2], [1e-4 / (2**0.5 * 1e-4 + 1e-6), -1e-4 / (2**0.5 * 1e-4 + 1e-6)], rtol=1e-9)
+    np.testing.assert_allclose(early[2:], late[2:], rtol=1e-15)
+    assert early[4:].tolist() == [0, 0]
+
+
+def test_a_batch_without_spread_gives_zeros():
+    assert assign("grpo", outcomes(0.3, 0.3, 0.3), scale="batch").advantage_S.tolist() == [0, 0, 0]
+    assert assign("grpo", outcomes(0.3, 0.3, 0.3), floor=0.5).advantage_S.tolist() == [0, 0, 0]
+
+
 def test_a_group_of_one_and_a_constant_group_get_zero_and_are_counted():
     credit = assign("grpo", outcomes(7, 0.3, 0.3, 0.3, 1, 0, group="abbbcc"))
     assert credit.advantage_S[:4].tolist() == [0, 0, 0, 0]
@@ -60,7 +76,7 @@ def test_who_is_unknown_leaves_the_counts_of_groups_too():
     assert notes == {"groups": 2, "groups_of_one": 1, "constant_groups": 1, "unknown_trajectories": 2}
 
 
-def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="zero"):
+def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="zero", floor=0.0):
     def copies(r):
         return len(r.rewards) if votes == "row" else 1
 
@@ -70,7 +86,7 @@ def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="
         if votes == "row":
             xs = [o.outcome for o in rollouts if o.group == r.group and o.valid for _ in range(copies(o))]
         if r.valid and len(xs) == 1 and group_of_one == "raw":
-            divisor = {"std": 1 + epsilon, "none": 1.0, "batch": everyone + epsilon}[scale]
+            divisor = {"std": 1 + epsilon, "none": 1.0, "batch": max(everyone, floor**0.5) + epsilon}[scale]
             advantage = r.outcome / divisor if scale != "batch" or everyone else 0.0
         elif not r.valid or len(xs) < 2:
             advantage = 0.0
@@ -78,9 +94,10 @@ def slow_grpo(rollouts, scale, ddof, epsilon, votes="trajectory", group_of_one="
             advantage = r.outcome - sum(xs) / len(xs)
             if scale == "std":
                 std = spread(xs, ddof)
-                advantage = advantage / (std + epsilon) if std else 0.0
+                advantage = advantage / (max(std, floor**0.5) + epsilon) if std else 0.0
             elif scale == "batch":
-                advantage = advantage / (everyone + epsilon) if everyone and spread(xs, 0) else 0.0
+                most = max(everyone, floor**0.5)
+                advantage = advantage / (most + epsilon) if everyone and spread(xs, 0) else 0.0
             elif not spread(xs, 0):
                 advantage = 0.0
         yield from [advantage] * len(r.rewards)
@@ -94,8 +111,10 @@ def test_equals_the_slow_reference(seed):
         got = assign("grpo", units, scale=scale, ddof=ddof, epsilon=epsilon).advantage_S
         np.testing.assert_allclose(got, list(slow_grpo(rollouts, scale, ddof, epsilon)), atol=1e-9)
         how = {"votes": "row", "group_of_one": "raw"} if seed % 2 else {"group_of_one": "raw"}
-        got = assign("grpo", units, scale=scale, ddof=ddof, epsilon=epsilon, **how).advantage_S
-        np.testing.assert_allclose(got, list(slow_grpo(rollouts, scale, ddof, epsilon, **how)), atol=1e-9)
+        for floor in (0.0, 0.2, 4.0):
+            got = assign("grpo", units, scale=scale, ddof=ddof, epsilon=epsilon, floor=floor, **how).advantage_S
+            want = list(slow_grpo(rollouts, scale, ddof, epsilon, floor=floor, **how))
+            np.testing.assert_allclose(got, want, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -17,6 +17,7 @@ from apportion.numerics import (
     starts_of,
     to_go,
     to_go_padded,
+    to_go_whitened,
 )
 from tests.numerics import slow
 
@@ -494,3 +495,24 @@ def test_results_do_not_hold_what_memory_held_before():
         assert not masked.returns[1::2].any()
         padded = to_go_padded(np.ones((4, 1000)), np.arange(4000).reshape(4, 1000) % 2 == 0)
         assert not padded[:, 1::2].any()
+
+
+@pytest.mark.usefixtures("both_kernels")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(8))
+def test_whitened_sums_to_go_are_advantages_over_a_critic_that_says_zero(seed, dtype):
+    rng = np.random.default_rng(seed)
+    seg = np.repeat(np.arange(9), rng.integers(1, 40, size=9))
+    x = rng.standard_normal(len(seg)).astype(dtype)
+    where = None if seed % 2 else rng.random(len(seg)) < 0.7
+    how = {"gamma": [1.0, 0.9, 0.0][seed % 3], "where": where, "ddof": seed % 2, "epsilon": [0.0, 0.1][seed // 4]}
+    got = to_go_whitened(x, seg, **how)
+    want = gae_returns_whitened(x, np.zeros_like(x), seg, **how)
+    np.testing.assert_allclose(got.advantage, want.advantage, atol=1e-6)
+    np.testing.assert_allclose(got.returns, want.returns, atol=1e-6)
+    if where is None:
+        np.testing.assert_allclose(got.returns, to_go(x, seg, gamma=how["gamma"]), atol=1e-5)
+    with pytest.raises(DataError, match="to_go_whitened: the arrays must be flat and equally long"):
+        to_go_whitened(x[:-1], seg)
+    with pytest.raises(ConfigError, match="to_go_whitened: gamma must lie in"):
+        to_go_whitened(x, seg, gamma=2.0)

@@ -10,6 +10,8 @@ Deviates  1. A trajectory counts once, however many rows or units it has; verl-a
           2. No epsilon is added to the std; TRL adds 1e-4, verl 1e-6 (``epsilon`` reproduces them).
           3. A group of one gets 0 and is counted; verl returns its raw score (``group_of_one``).
           4. Unscored, empty and failed members leave the statistics and are unknown.
+          5. The variance has no least value; one year's verl gave its vectorised form one, equal to the epsilon, and
+             took it away again under the same name (``floor``).
 """
 
 import numpy as np
@@ -18,7 +20,7 @@ from apportion.credit import Credit
 from apportion.methods.groups import LONE, VOTES, one_of, outcome_compared
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import seg_std
+from apportion.numerics import FloatArray, seg_count, seg_std
 from apportion.units import Units
 
 SCALES = ("std", "none", "batch")
@@ -38,6 +40,7 @@ def grpo(
     scale: str = "std",
     ddof: int = 1,
     epsilon: float = 0.0,
+    floor: float = 0.0,
     votes: str = "trajectory",
     group_of_one: str = "zero",
 ) -> Credit:
@@ -49,6 +52,7 @@ def grpo(
             "none" keeps reward units.
         ddof: of the std; 1 is the sample std that torch, TRL and verl use, 0 the population std.
         epsilon: added to the std, for parity with a host.
+        floor: least variance, for parity: the std is sqrt(max(variance, floor)), and constant groups stay 0.
         votes: who has one in the statistics, each "trajectory" or each "row" (unit), for parity.
         group_of_one: what a lone vote gets, "zero" or its "raw" outcome, for parity.
 
@@ -58,14 +62,25 @@ def grpo(
     one_of("grpo", SCALES, scale=scale)
     one_of("grpo", VOTES, votes=votes)
     one_of("grpo", LONE, group_of_one=group_of_one)
-    within = "std" if scale == "std" else "none"
+    within = "std" if scale == "std" and not floor else "none"
     advantage_S = outcome_compared(
         units, scale=within, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one, votes=votes
     )
-    if scale == "batch":
-        x_V, valid_V = units.outcome_N, units.valid_N
-        if votes == "row":
-            x_V, valid_V = x_V[units.traj_of_S], units.valid_S
-        spread = seg_std(x_V, np.zeros(len(x_V), dtype=np.int64), ddof=ddof, where=valid_V, n=1)[0]
-        advantage_S = advantage_S / (spread + epsilon) if spread > 0 else np.zeros_like(advantage_S)
+    if scale == "batch" or (scale == "std" and floor):
+        advantage_S = advantage_S / _divisor_S(units, scale, ddof, epsilon, floor, votes) + 0.0
     return Credit(advantage_S, units, notes=group_notes(units))
+
+
+def _divisor_S(units: Units, scale: str, ddof: int, epsilon: float, floor: float, votes: str) -> FloatArray:
+    """Std of the batch, or with a least variance of each unit's group; of a lone vote 1, inf where all are alike."""
+    x_V, valid_V, set_V, set_S = units.outcome_N, units.valid_N, units.group_of_N, units.group_of_S
+    if votes == "row":
+        x_V, valid_V, set_V = x_V[units.traj_of_S], units.valid_S, set_S
+    if scale == "batch":
+        set_V, set_S = np.zeros_like(set_V), np.zeros_like(set_S)
+    n = int(set_V.max()) + 1 if len(set_V) else 0
+    std = seg_std(x_V, set_V, ddof=ddof, where=valid_V, n=n)
+    divisor = np.where(std > 0, np.sqrt(np.maximum(std * std, floor)) + epsilon, np.inf)
+    if scale == "std":
+        divisor[seg_count(set_V, where=valid_V, n=n) == 1] = 1.0 + epsilon
+    return divisor[set_S]

@@ -17,6 +17,7 @@ from apportion.numerics.scan import (
     starts_of,
     to_go,
     to_go_padded,
+    to_go_whitened,
 )
 from apportion.numerics.segments import centre, seg_count, seg_mean, seg_std, seg_sum, spread_floor
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
@@ -48,4 +49,5 @@ __all__ = [
     "starts_of",
     "to_go",
     "to_go_padded",
+    "to_go_whitened",
 ]

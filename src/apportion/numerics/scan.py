@@ -157,6 +157,40 @@ def gae_returns_whitened(
     return _whitened(name, reward, value, mask, bounds, last, gamma, lam, ddof, epsilon)
 
 
+def to_go_whitened(
+    x_X: Array,
+    seg_of_X: IntArray,
+    *,
+    gamma: float = 1.0,
+    where: BoolArray | None = None,
+    ddof: int = 1,
+    epsilon: float = 0.0,
+) -> AdvantagesAndReturns:
+    """`to_go`, and the same whitened over the batch, in one pass over packed input: REINFORCE++ without its method.
+
+        returns[t]   = x[t] + gamma * returns[t+1]
+        advantage[t] = (returns[t] - mean(returns)) / sqrt(var(returns) + epsilon)
+
+    Args:
+        x_X, seg_of_X, gamma: see `to_go`.
+        where, ddof, epsilon: see `gae_returns_whitened`.
+
+    Returns:
+        As `gae_returns_whitened`, which is this with values of 0.
+
+    Raises:
+        DataError, ConfigError: as `gae_returns_whitened`.
+    """
+    name = "to_go_whitened"
+    _check_discount(name, gamma=gamma)
+    x, seg = _real(x_X), np.asarray(seg_of_X)
+    mask = None if where is None else _mask(where)
+    chosen = {} if mask is None else {"where": mask}
+    _check_shapes(name, x_X=x, seg_of_X=seg, **chosen)
+    bounds = _bounds(seg)
+    return _whitened(name, x, None, mask, bounds, np.zeros(len(bounds) - 1), 1.0, gamma, ddof, epsilon)
+
+
 def gae_returns_whitened_padded(
     reward_NL: Array,
     value_NL: Array,
@@ -197,7 +231,7 @@ def _recursion(
 def _whitened(
     name: str,
     reward: Array,
-    value: Array,
+    value: Array | None,
     mask: BoolArray | None,
     bounds: IntArray,
     last: FloatArray,
@@ -209,8 +243,7 @@ def _whitened(
     make = np.empty_like if mask is None else np.zeros_like  # without a mask the kernel writes every position
     result = AdvantagesAndReturns(make(reward), make(reward))
     advantage, returns = (x.reshape(-1) for x in result)
-    reward, value = reward.reshape(-1), value.reshape(-1)
-    mask = None if mask is None else mask.reshape(-1)
+    reward, value, mask = reward.reshape(-1), *(None if x is None else x.reshape(-1) for x in (value, mask))
     kernel = kernels.pick(reward.size)
     count, shift, first, second = kernel.gae(
         reward, value, mask, bounds, last, float(gamma), float(gamma * lam), advantage, returns

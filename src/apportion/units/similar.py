@@ -22,6 +22,8 @@ from apportion.numerics import Array, BoolArray, IntArray
 
 ROUNDING = 1e-9
 """Slack of the upper bounds, so that rounding never rejects a pair that reaches the threshold exactly."""
+SLACK = 1e-4
+"""What is taken off a cutoff that somebody else compares with."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,14 @@ class Blocks:
         key_of: dict[str, str] = {}
         shared = _SharedSigns(texts)
         first: list[int] = []
-        matchers: list[SequenceMatcher[str]] = []
+        matchers: dict[int, SequenceMatcher[str]] = {}  # made when a text comes close: most states never need one
         for k, text in enumerate(texts):
             for at in np.flatnonzero(shared.may_reach(k, first, self.threshold)).tolist():
                 representative = texts[first[at]]
                 if likeness(text, representative, at_least=self.threshold) == 0.0:
                     continue
+                if at not in matchers:
+                    matchers[at] = SequenceMatcher(None, "", representative)
                 matchers[at].set_seq1(text)
                 if matchers[at].ratio() >= self.threshold:
                     key_of[text] = representative
@@ -66,8 +70,6 @@ class Blocks:
             else:
                 key_of[text] = text
                 first.append(k)
-                matchers.append(SequenceMatcher(None))
-                matchers[-1].set_seq2(text)
         return key_of
 
 
@@ -137,7 +139,8 @@ def likeness(a: str, b: str, *, at_least: float = 0.0) -> float:
         return 1.0
     compiled = _rapidfuzz()
     if compiled is not None:
-        return float(compiled(a, b, score_cutoff=max(at_least - ROUNDING, 0.0)))
+        found = float(compiled(a, b, score_cutoff=max(at_least - SLACK, 0.0)))  # it drops some that equal its cutoff
+        return found if found >= at_least - ROUNDING else 0.0
     if 2.0 * min(len(a), len(b)) < (at_least - ROUNDING) * total:
         return 0.0
     found = 2.0 * common_subsequence(a, b) / total

@@ -35,6 +35,7 @@ class Contender:
         limit: the same bytes read and written without arithmetic; None where memory is not what limits.
         ceiling: largest multiple of the limit allowed.
         half: the same call on half the input, for the growth.
+        steepest: largest growth allowed when the input doubles; 2 is linear.
         compiled: whether numba can run it, so that the time of NumPy alone is worth a column.
     """
 
@@ -44,6 +45,7 @@ class Contender:
     limit: Run | None = None
     ceiling: float | None = None
     half: Run | None = None
+    steepest: float | None = None
     compiled: bool = True
 
 
@@ -87,6 +89,7 @@ class Row:
     times_limit: float | None
     ceiling: float | None
     growth: float | None
+    steepest: float | None
     difference: float | None
     tolerance: float
     absent: str
@@ -105,6 +108,11 @@ class Row:
     def above_ceiling(self) -> bool:
         """The distance from the limit is larger than promised."""
         return self.ceiling is not None and self.times_limit is not None and self.times_limit > self.ceiling
+
+    @property
+    def too_steep(self) -> bool:
+        """Twice the input costs more than promised."""
+        return self.steepest is not None and self.growth is not None and self.growth > self.steepest
 
 
 def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Iterator[Row]:
@@ -156,6 +164,7 @@ def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Itera
                 times_limit=None if limit is None else ours / limit,
                 ceiling=contender.ceiling if goals else None,
                 growth=None if half is None else ours / half,
+                steepest=contender.steepest if goals else None,
                 difference=differences.get((name, peer_name)),
                 tolerance=comparison.tolerance,
                 absent=told if isinstance(told, str) else "",

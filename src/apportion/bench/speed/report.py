@@ -35,7 +35,7 @@ def table(rows: Sequence[Row]) -> Table:
             _bounded(row.ratio, row.floor, "≥", short=row.below_floor),
             "" if row.numpy_ratio is None else f"{row.numpy_ratio:.1f}",
             _bounded(row.times_limit, row.ceiling, "≤", short=row.above_ceiling),
-            "" if row.growth is None else f"{row.growth:.2f}",
+            _bounded(row.growth, row.steepest, "≤", short=row.too_steep),
             _difference(row),
         )
     return out
@@ -54,6 +54,9 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for row in {(row.kernel, row.contender, row.batch): row for row in rows if row.above_ceiling}.values():
         who = f"{row.kernel}, {row.contender}, {row.batch}"
         out.append(f"short of its goal: {who} takes {row.times_limit:.3g} times the limit, not {row.ceiling:g}")
+    for row in {(row.kernel, row.contender, row.batch): row for row in rows if row.too_steep}.values():
+        who = f"{row.kernel}, {row.contender}, {row.batch}"
+        out.append(f"short of its goal: {who} costs {row.growth:.3g} times as much when doubled, not {row.steepest:g}")
     return out
 
 
@@ -77,7 +80,7 @@ def as_json(rows: Sequence[Row], peers: Peers, *, quick: bool) -> dict[str, Any]
                 "difference": row.difference if np.isfinite(row.difference or 0.0) else None,  # JSON has no NaN
                 "share_of_limit": None if row.times_limit is None else 1 / row.times_limit,
                 "mismatch": row.mismatch,
-                "short": row.below_floor or row.above_ceiling,
+                "short": row.below_floor or row.above_ceiling or row.too_steep,
             }
             for row in rows
         ],
