@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from apportion.assign import assign
+from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
 from apportion.methods.notes import size_histogram
-from apportion.units import by_token
+from apportion.units import by_step, by_token
 from tests.make import random_units, units_of
 from tests.plain import plain, spread
 from tests.tree import advantages, average, tree_units
@@ -78,27 +79,81 @@ def test_states_of_other_groups_are_other_states():
     # task 0 returns (1, 0), task 1 (1, 1), the same state: scoped +.5 -.5 0 0; pooled would be +.25 -.75 +.25 +.25
     units = units_of([0, 0, 1, 1], [1] * 4, [("h", 1), ("h", 0), ("h", 1), ("h", 1)])
     assert assign("anchor", units).advantage_S.tolist() == [0.5, -0.5, 0, 0]
+    assert assign("anchor", units, scope="batch").advantage_S.tolist() == [0.25, -0.75, 0.25, 0.25]
+    assert assign("gigpo", units, scope="batch").parts["step"].tolist() == [0.25, -0.75, 0.25, 0.25]
 
 
-def slow_anchor(rollouts, gamma, scale, ddof, repeats="all", epsilon=0.0):
+def test_against_the_others_it_is_the_plain_difference_times_n_over_n_minus_one():
+    # the toy: +.6813 -.5187 -.5187 +.3561 against the three others
+    units = units_of(**TOY, steps=TOY_STEPS)
+    got = assign("anchor", units, gamma=0.9, baseline="others").advantage_S
+    np.testing.assert_allclose(got[AT_ANCHOR], [0.6813, -0.5187, -0.5187, 0.3561], atol=5e-5)
+    step = assign("gigpo", units, gamma=0.9, baseline="others").parts["step"]
+    assert step.tolist() == got.tolist()
+
+
+def invalid_second_step():
+    """Rewards 0 0 10; the second action was not valid, which costs .1."""
+    steps = [Step(ids=[1], state=s, reward=r) for s, r in (("a", 0.0), ("b", 0.0), ("c", 10.0))]
+    steps[1] = dataclasses.replace(steps[1], rewards={"invalid": -0.1})
+    other = [Step(ids=[1], state=s, reward=0.0) for s in "abc"]
+    return by_step(Batch.from_trajectories([Trajectory(steps, group="g"), Trajectory(other, group="g")]))
+
+
+def test_a_penalty_that_comes_after_discounting():
+    # released code: returns 9.025, 9.5 - .1, 10 (a penalty inside the rewards would give 8.93, 9.4, 10)
+    units = invalid_second_step()
+    step = assign("anchor", units, undiscounted="invalid").advantage_S
+    np.testing.assert_allclose(step[:3] - step[3:], [9.025, 9.4, 10])
+    credit = assign("gigpo", units, undiscounted="invalid", votes="row")
+    np.testing.assert_allclose(credit.parts["step"], step)
+    episode = np.array([10, 9.9, 10, 0, 0, 0])  # the outcome of the row, too
+    np.testing.assert_allclose(credit.parts["episode"], episode - episode.mean())
+    by_trajectory = assign("gigpo", units, undiscounted="invalid")
+    assert by_trajectory.parts["episode"].tolist() == [5, 5, 5, -5, -5, -5]
+    with pytest.raises(DataError, match=r"anchor reads reward_parts:style, .* lack; give Step.rewards\['style'\]"):
+        assign("anchor", units, undiscounted="style")
+    with pytest.raises(DataError, match=r"gigpo reads reward_parts:style"):
+        assign("gigpo", units, undiscounted="style")
+
+
+def test_rewards_that_cancel_are_no_signal():
+    # .184 - .184 is 0, the other sum is 0 up to rounding (5.6e-17), which a std would turn into -1 and 1
+    rewards = [-1.551, 0.555, 0.1, -0.164, 0.0, 1.06]
+    assert sum(rewards) != 0.0
+    flat = [("s", 0.184), ("t", -0.184), ("s", rewards[0]), *((f"u{k}", r) for k, r in enumerate(rewards[1:]))]
+    units = units_of([0, 0], [2, 6], flat)
+    for name in ("anchor", "hgpo"):
+        for how in ({"scale": "std"}, {"scale": "std", "ddof": 0}):
+            assert assign(name, units, gamma=1.0, **how).advantage_S[[0, 2]].tolist() == [0, 0]
+    assert assign("anchor", units, gamma=1.0, scale="std", repeats="once").advantage_S[[0, 2]].tolist() == [0, 0]
+
+
+def slow_anchor(rollouts, gamma, scale, ddof, repeats="all", epsilon=0.0, baseline="members", scope="group", late=None):
     returns = [
         [sum(gamma ** (k - s) * r.rewards[k] for k in range(s, len(r.rewards))) for s in range(len(r.rewards))]
         for r in rollouts
     ]
-    for r, own in zip(rollouts, returns, strict=True):
+    if late is not None:
+        returns = [[x + y for x, y in zip(own, more, strict=True)] for own, more in zip(returns, late, strict=True)]
+    for n, (r, own) in enumerate(zip(rollouts, returns, strict=True)):
         for s, state in enumerate(r.states):
-            visits = [
-                [returns[i][k] for k in range(len(other.states)) if other.states[k] == state]
+            visits = {
+                i: [returns[i][k] for k in range(len(other.states)) if other.states[k] == state]
                 for i, other in enumerate(rollouts)
-                if other.valid and other.group == r.group
-            ]
-            every = [x for visit in visits for x in visit]
-            same = every if repeats == "all" else [sum(visit) / len(visit) for visit in visits if visit]
+                if other.valid and (other.group == r.group or scope == "batch")
+            }
+            every = [x for visit in visits.values() for x in visit]
+            votes = {i: sum(visit) / len(visit) for i, visit in visits.items() if visit}
+            same = every if repeats == "all" else list(votes.values())
             if not r.valid or len(same) < 2 or not spread(every, 0):
                 yield 0.0
                 continue
             std = spread(same, ddof)
-            advantage = own[s] - sum(same) / len(same)
+            mean = sum(same) / len(same)
+            if baseline == "others":
+                mean = (sum(same) - (own[s] if repeats == "all" else votes[n])) / (len(same) - 1)
+            advantage = own[s] - mean
             yield advantage if scale == "none" else advantage / (std + epsilon) if std else 0.0
 
 
@@ -110,6 +165,22 @@ def test_equals_the_slow_reference(seed):
         params = dict(zip(("gamma", "scale", "ddof", "repeats", "epsilon"), mode, strict=True))
         got = assign("anchor", units, **params).advantage_S
         np.testing.assert_allclose(got, list(slow_anchor(rollouts, *mode)), atol=1e-9, err_msg=str(params))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_parity_options_equal_the_slow_reference(seed):
+    units = random_units(seed, forks=False, parts=True)
+    rollouts = plain(units.batch)
+    late = [[step.rewards.get("work", 0.0) for step in t.steps] for t in units.batch.trajectories]
+    for gamma, repeats, baseline, scope, name in product(
+        [1.0, 0.9], ["all", "once"], ["members", "others"], ["group", "batch"], ["", "work"]
+    ):
+        how = {"gamma": gamma, "repeats": repeats, "baseline": baseline, "scope": scope}
+        want = list(slow_anchor(rollouts, scale="none", ddof=1, late=late if name else None, **how))
+        for method in ("anchor", "gigpo"):
+            credit = assign(method, units, undiscounted=name, **how)
+            got = credit.parts.get("step", credit.advantage_S)
+            np.testing.assert_allclose(got, want, atol=1e-9, err_msg=str((method, name, how)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -141,6 +212,12 @@ def test_what_it_refuses():
         assign("anchor", units, scale="batch")
     with pytest.raises(ConfigError, match="anchor: repeats is 'first'; give 'all' or 'once'"):
         assign("anchor", units, repeats="first")
+    with pytest.raises(ConfigError, match="anchor: baseline is 'mean'; give 'members' or 'others'"):
+        assign("anchor", units, baseline="mean")
+    with pytest.raises(ConfigError, match="anchor: scope is 'task'; give 'group' or 'batch'"):
+        assign("anchor", units, scope="task")
+    with pytest.raises(ConfigError, match="anchor: baseline='others' has no std; give scale='none', or baseline='mem"):
+        assign("anchor", units, baseline="others", scale="std")
     with pytest.raises(
         DataError, match="anchor credits steps, the units are tokens; cut the batch with by_step or by_turn"
     ):

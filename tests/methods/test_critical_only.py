@@ -9,6 +9,8 @@ from apportion.data import Batch, Step, Trajectory
 from apportion.methods import get
 from apportion.units import by_episode, by_step, by_token, by_tree
 from tests.make import random_units
+from tests.methods.test_tempo import whole_tree
+from tests.tree import advantages
 
 critical_only = get("critical_only").call
 
@@ -117,6 +119,16 @@ def test_a_shared_beginning_is_no_choice_and_the_parting_is():
     ]
     assert gated.notes["units_without_alternative"] == 7
     assert assign("dr_grpo | critical_only", by_tree(batch)).to_tokens().weight_T.sum() == 2 + 1 + 1 + 1 + 1
+
+
+def test_on_the_whole_tree_it_drops_what_has_the_true_advantage_zero():
+    # the batch is the distribution; a state with one way on has nothing to decide, and its advantage is 0
+    units, moves = whole_tree()
+    truth = np.array([advantages(1.0)[move] for move in moves])
+    gated = critical_only(Credit(truth, units))
+    assert not truth[~gated.train_S].any()
+    assert {move[0] for move, kept in zip(moves, gated.train_S, strict=True) if kept} == {"root", "left", "right"}
+    assert {move[0] for move, kept in zip(moves, gated.train_S, strict=True) if not kept} == {"deep"}
 
 
 def test_it_drops_on_top_of_what_is_dropped():

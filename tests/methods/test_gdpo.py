@@ -35,6 +35,20 @@ def test_worked_example():
     assert list(credit.parts) == ["a", "b"]
 
 
+def test_the_released_epsilons():
+    # verl: 1e-6 on each std (.5 ** .5), then 1e-8 on the variance of the sum; the host's numbers in its two steps
+    units = pair((0, 0), (1, 1))
+    first = 2 * 0.5 / (0.5**0.5 + 1e-6)
+    want = first / (2 * first**2 + 1e-8) ** 0.5
+    got = assign("gdpo", units, epsilon=1e-6, whiten="token", whiten_epsilon=1e-8).advantage_S
+    np.testing.assert_allclose(got, [-want, want], rtol=1e-13)
+    spelled = assign("gdpo(epsilon=1e-6) | whiten(epsilon=1e-8, inside=True)", units).advantage_S
+    np.testing.assert_allclose(got, spelled, rtol=1e-13)
+    trl = assign("gdpo(epsilon=1e-4) | whiten(epsilon=1e-4)", units).advantage_S  # on the std both times
+    first = 2 * 0.5 / (0.5**0.5 + 1e-4)
+    np.testing.assert_allclose(trl, np.array([-1, 1]) * first / (2**0.5 * first + 1e-4), rtol=1e-13)
+
+
 def test_a_group_of_one():
     units = rollouts({"a": 3.0}, {"a": 1.0}, {"a": 2.0}, group=[0, 1, 1])
     np.testing.assert_allclose(assign("gdpo", units).advantage_S, [0, -(0.5**0.5), 0.5**0.5])
@@ -80,8 +94,14 @@ def slow_gdpo(rollouts, trajectories, names, weights, scale, ddof, epsilon, grou
 def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False, parts=True)
     flat = plain(units.batch)
-    modes = product(["std", "none"], [0, 1], [0.0, 0.1], ["zero", "raw"], ["none", "token", "unit"])
-    for scale, ddof, epsilon, group_of_one, whiten in modes:
+    modes = product(
+        ["std", "none"],
+        [0, 1],
+        [0.0, 0.1],
+        ["zero", "raw"],
+        [("none", 0.0), ("token", 0.0), ("token", 0.2), ("unit", 0.2)],
+    )
+    for scale, ddof, epsilon, group_of_one, (whiten, whiten_epsilon) in modes:
         how = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
         for names, weights in [(((), ()), (("länge",), (0.3,)), (("länge", "correct"), (2.0, -1.0)))[seed % 3]]:
             rows = slow_gdpo(
@@ -96,8 +116,10 @@ def test_equals_the_slow_reference(seed):
                     for _ in range((n if whiten == "token" else 1) if k else 0)
                 ]
                 std = spread(counted, ddof)
-                want = (want - sum(counted) / len(counted)) / (std**2 + epsilon) ** 0.5 if std else 0 * want
-            credit = assign("gdpo", units, parts=names, weights=weights, whiten=whiten, **how)
+                want = (want - sum(counted) / len(counted)) / (std**2 + whiten_epsilon) ** 0.5 if std else 0 * want
+            credit = assign(
+                "gdpo", units, parts=names, weights=weights, whiten=whiten, whiten_epsilon=whiten_epsilon, **how
+            )
             np.testing.assert_array_equal(credit.known_S, known)
             np.testing.assert_allclose(credit.advantage_S, np.where(known, want, 0.0), atol=1e-9)
 

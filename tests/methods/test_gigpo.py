@@ -120,6 +120,14 @@ def test_it_is_the_sum_of_its_neighbours(seed):
     whole = assign("gigpo", units, gamma=0.9, step_weight=0.3)
     spelled = assign("dr_grpo + 0.3*anchor(gamma=0.9)", units)
     np.testing.assert_allclose(whole.advantage_S, spelled.advantage_S, atol=1e-12)
+    parity = {"baseline": "others", "scope": "batch"}
+    whole = assign("gigpo", units, **parity)
+    spelled = assign("dr_grpo + anchor(baseline='others', scope='batch')", units)
+    np.testing.assert_allclose(whole.advantage_S, spelled.advantage_S, atol=1e-12)
+    late = random_units(seed, forks=False, parts=True)
+    whole = assign("gigpo", late, undiscounted="work")
+    spelled = assign("dr_grpo + anchor(undiscounted='work')", late)
+    np.testing.assert_allclose(whole.advantage_S, spelled.advantage_S, atol=1e-12)
     scaled = assign("gigpo", units, scale="std", gamma=0.9, step_weight=0.3)
     spelled = assign("grpo + 0.3*anchor(gamma=0.9, scale='std')", units)
     np.testing.assert_allclose(scaled.advantage_S, spelled.advantage_S, atol=1e-12)
@@ -146,7 +154,7 @@ def test_its_mean_on_the_whole_tree(weight):
 
 def test_what_it_refuses():
     units = random_units(1, forks=False)
-    with pytest.raises(ConfigError, match="scale"):
+    with pytest.raises(ConfigError, match="gigpo: scale is 'batch'; give 'none' or 'std'"):
         assign("gigpo", units, scale="batch")
     with pytest.raises(ConfigError, match="gigpo: votes is 'step'; give 'trajectory' or 'row'"):
         assign("gigpo", units, votes="step")

@@ -43,6 +43,14 @@ def test_who_is_exactly_average():
     assert assign("hgpo", units, history=1, skip_zeros=True).advantage_S[3] == pytest.approx(0.5)
 
 
+def test_a_history_longer_than_any_rollout():
+    units = three()
+    far, near = assign("hgpo", units, history=10**15), assign("hgpo", units, history=1)
+    assert far.advantage_S.tolist() == near.advantage_S.tolist()
+    assert far.notes["share_with_full_history"] == 0
+    assert assign("hgpo", units, history=2).notes["share_with_full_history"] == 0
+
+
 def test_notes():
     notes = assign("hgpo", three(), history=1).notes
     assert notes["state_sizes"] == "1:1 2:1 3-4:1"

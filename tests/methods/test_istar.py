@@ -6,7 +6,7 @@ import pytest
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.units import by_step, by_turn
+from apportion.units import by_step, by_token, by_turn
 from tests.make import random_batch, random_units
 from tests.plain import peers, plain, spread
 from tests.token_tree import BETA, REWARD, rollouts, value
@@ -29,6 +29,54 @@ def test_worked_example():
     np.testing.assert_allclose(paper.parts["episode"], [0.5, 0.5, -0.5, -0.5])
     code = assign("istar", units, baseline="first")
     np.testing.assert_allclose(code.advantage_S, [0.75, 0.55, -0.75, -0.15], atol=1e-9)
+
+
+def test_token_granularity_loses_the_last_token():
+    # one rollout of steps .3 .1 | .2 and one of -.2: tokens .3 .1 .2 -.2, mean .1; or .3 0 0 0, mean .075
+    def rollout(*steps, outcome):
+        made = [
+            Step(
+                prompt_ids=[0], ids=[1] * len(r), logp=[-9.0] * len(r), columns={"prm_logp": [x / 0.05 - 9 for x in r]}
+            )
+            for r in steps
+        ]
+        return Trajectory(made, outcome=outcome, group="g")
+
+    batch = Batch.from_trajectories([rollout([0.3, 0.1], [0.2], outcome=1), rollout([-0.2], outcome=0)])
+    tokens = by_token(batch)
+    np.testing.assert_allclose(assign("istar", tokens).parts["step"], [0.2, 0.0, 0.1, -0.3], atol=1e-12)
+    code = assign("istar", tokens, last_token="zero")
+    np.testing.assert_allclose(code.parts["step"], [0.225, -0.075, -0.075, -0.075], atol=1e-12)
+    first = assign("istar", tokens, baseline="first")  # tokens of each first step: .3 .1 -.2
+    np.testing.assert_allclose(first.parts["step"], np.array([0.3, 0.1, 0.2, -0.2]) - 0.2 / 3, atol=1e-12)
+    with pytest.raises(
+        ConfigError, match="istar: last_token='zero' is of tokens, the units are steps; cut with by_tok"
+    ):
+        assign("istar", by_step(batch), last_token="zero")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_over_tokens_it_equals_the_slow_reference(seed):
+    units = by_token(random_batch(seed, forks=False, columns=["prm_logp"]))
+    told = plain(units.batch)
+    for baseline, last_token in product(["all", "first"], ["keep", "zero"]):
+        rows = []  # per rollout, per step, per token
+        for t in units.batch.trajectories:
+            rows.append([[0.3 * (a - b) for a, b in zip(s.columns["prm_logp"], s.logp, strict=True)] for s in t.steps])
+            if last_token == "zero":
+                rows[-1] = [[*own[:-1], 0.0] if own else [] for own in rows[-1]]
+        want = []
+        for n, steps in enumerate(rows):
+            voters = []
+            for m, other in enumerate(rows):
+                if told[m].valid and told[m].group == told[n].group:
+                    spoken = [own for own in other if own]
+                    voters += [x for own in (spoken if baseline == "all" else spoken[:1]) for x in own]
+            for x in (x for own in steps for x in own):
+                alone = not told[n].valid or len(voters) < 2
+                want.append(0.0 if alone else x - sum(voters) / len(voters))
+        got = assign("istar", units, beta=0.3, baseline=baseline, last_token=last_token).parts["step"]
+        np.testing.assert_allclose(got, want, atol=1e-9)
 
 
 def slow(units, beta, scale, ddof, epsilon, baseline, normalise):
@@ -109,6 +157,11 @@ def test_what_it_refuses():
         assign("istar", random_units(1, forks=False))
     batch = random_batch(1, forks=False, columns=["prm_logp"])
     assert len(assign("istar", by_turn(batch)).units)
-    for name, choices in (("baseline", "'all' or 'first'"), ("scale", "'none' or 'std' or 'rloo'"), ("normalise", "")):
+    for name, choices in (
+        ("baseline", "'all' or 'first'"),
+        ("scale", "'none' or 'std' or 'rloo'"),
+        ("normalise", ""),
+        ("last_token", ""),
+    ):
         with pytest.raises(ConfigError, match=f"istar: {name} is 'x'; give {choices}"):
             assign("istar", by_step(batch), **{name: "x"})

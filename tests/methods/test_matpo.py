@@ -1,6 +1,3 @@
-"""No enumerable truth of its own exists: a worker's credit is the planner's by decree. Without the format term it is
-`grpo`, whose exact answer stands in test_grpo; that relation is tested here."""
-
 import dataclasses
 from itertools import product
 
@@ -98,6 +95,33 @@ def test_equals_the_slow_reference(seed):
         how = {"planner": "p", "accuracy": accuracy, "format": format, "format_weight": weight, "scale": scale}
         how |= {"ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
         np.testing.assert_allclose(assign("matpo", units, **how).advantage_S, list(slow_matpo(batch, **how)), atol=1e-9)
+
+
+def test_its_mean_is_the_true_advantage_of_the_planners_choice():
+    # the planner calls a worker with probability 1/4 or answers itself; the batch is the distribution. Reward: accuracy
+    # + 1/2 of the mean format. Called: accuracy 1 or 0 evenly, formats 1 and (1 or 0); alone: accuracy 1/2, format 0
+    paths = [("call", 1.0, 1.0, 1.0), ("call", 0.0, 1.0, 0.0)] + [("alone", 0.5, 0.0)] * 6
+    units = by_agent(team(*(path[1:] for path in paths)))
+    got = assign("matpo", units, scale="none", format_weight=0.5).advantage_S
+    q = {"call": ((1 + 0.5 * 1) + (0 + 0.5 * 0.5)) / 2, "alone": 0.5}
+    v = q["call"] / 4 + 3 * q["alone"] / 4
+    chosen = [path[0] for path in paths]
+    for choice in ("call", "alone"):
+        planners = [got[s] for s in range(len(units)) if units.agent_S[s] == "planner"]
+        mean = np.mean([a for a, c in zip(planners, chosen, strict=True) if c == choice])
+        assert mean == pytest.approx(q[choice] - v)
+    # a worker's credit is the planner's by decree, so nothing true can be said about its own choices
+    workers = [got[s] for s in range(len(units)) if units.agent_S[s] != "planner"]
+    np.testing.assert_allclose(workers, [1.5 - v, 0.25 - v])
+
+
+def test_rollouts_without_a_planner_are_counted():
+    units = by_agent(team(*PAPER))
+    assert "trajectories_without_planner" not in assign("matpo", units).notes
+    assert assign("matpo", units, planner="boss").notes["trajectories_without_planner"] == 4
+    mixed = [*team((1, 1)).trajectories, Trajectory([Step(ids=[1], agent="w")], outcome=0.0, group="g")]
+    mixed.append(Trajectory([Step(ids=[1], agent="w")], group="g"))  # nobody scored it: not one of them
+    assert assign("matpo", by_agent(Batch.from_trajectories(mixed))).notes["trajectories_without_planner"] == 1
 
 
 @pytest.mark.parametrize("seed", range(10))

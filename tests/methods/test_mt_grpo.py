@@ -52,6 +52,13 @@ def test_worked_example_of_the_bias():
     assert "groups_with_unequal_turns" not in uneven.notes
 
 
+def test_all_returns_of_a_group_under_one_mean():
+    # returns 2 1 | 0 0 | 1: mean 4/5
+    units = units_of([0] * 3, [2, 2, 1], [("A", 1), ("B", 1), ("A", 0), ("B", 0), ("A", 1)])
+    got = assign("mt_grpo", units, form="pooled").advantage_S
+    np.testing.assert_allclose(got, [1.2, 0.2, -0.8, -0.8, 0.2])
+
+
 def test_a_rollout_of_one_turn_is_compared_as_a_whole():
     # totals 2 1 0; turns 1 0 0 (none where no tool was called); outcomes 1 1 0
     units = units_of([0] * 3, [2, 1, 2], [("A", 1), ("B", 1), ("A", 1), ("A", 0), ("B", 0)])
@@ -95,6 +102,15 @@ def slow_mt_grpo(rollouts, form, gamma, coef, scale, ddof, epsilon, group_of_one
         n = len(r.rewards)
         if not r.valid:
             yield from [0.0] * n
+        elif form == "pooled":
+            xs = [
+                to_go(o.rewards, k) for o in rollouts if o.group == r.group and o.valid for k in range(len(o.rewards))
+            ]
+            for k in range(n):
+                if len(xs) == 1 and group_of_one == "raw":
+                    yield xs[0] / (1.0 + epsilon if scale == "std" else 1.0)
+                else:
+                    yield slow_cell(to_go(r.rewards, k), xs, *how)
         elif form in ("others", "members"):
             for k in range(n):
                 yield cell(r, lambda o, k=k: to_go(o.rewards, k) if len(o.rewards) > k else None)
@@ -111,14 +127,14 @@ def slow_mt_grpo(rollouts, form, gamma, coef, scale, ddof, epsilon, group_of_one
             yield from [outcome] * (n - 1)
 
 
-@pytest.mark.parametrize("form", ["others", "members", "turn_index", "code", "paper"])
+@pytest.mark.parametrize("form", ["others", "members", "turn_index", "code", "paper", "pooled"])
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed, form):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
     for gamma, (scale, ddof, epsilon) in product([1.0, 0.9], [("none", 1, 0.0), ("std", 0, 0.0), ("std", 1, 0.1)]):
         group_of_one = ("zero", "raw", "trajectory")[seed % 3]
-        if group_of_one == "trajectory" and form in ("code", "paper"):
+        if group_of_one == "trajectory" and form in ("code", "paper", "pooled"):
             group_of_one = "zero"
         how = {
             "gamma": gamma,

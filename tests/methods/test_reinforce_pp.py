@@ -1,3 +1,4 @@
+import math
 from itertools import product
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.units import by_token
+from apportion.units import by_step, by_token
 from tests.make import random_units, units_of
 from tests.plain import peers, plain, spread
 from tests.tree import average, q, tree_units
@@ -52,16 +53,54 @@ def test_the_divergence_from_the_reference_is_a_reward():
     np.testing.assert_allclose(credit.advantage_S, [-0.025, 0.025])
 
 
-def slow_returns(t, r, gamma, kl_coef, outcome):
+@pytest.mark.parametrize(("gamma", "want"), [(1.0, [0, 0, 1, 1]), (0.5, [0, 0, 0.5, 1])])
+def test_the_scan_before_its_repair_lost_what_lies_behind_an_observation(gamma, want):
+    credit = assign("reinforce_pp", across_an_observation(), gamma=gamma, scale="none", observations="reset")
+    np.testing.assert_allclose(credit.advantage_S, np.array(want) - np.mean(want))
+
+
+def test_estimates_of_the_divergence():
+    # d = .4: k1 .4, k2 .08, k3 .070320; a step of two such tokens has twice that
+    step = Step(ids=[1, 2], logp=[-0.6, -0.1], ref_logp=[-1.0, -0.5], reward=0.0)
+    batch = Batch.from_trajectories(
+        [Trajectory([step]), Trajectory([Step(ids=[1], logp=[-1], ref_logp=[-1], reward=0)])]
+    )
+    for kl, want in (("k1", 0.4), ("k2", 0.08), ("k3", 0.070320)):
+        credit = assign("reinforce_pp", by_step(batch), kl_coef=-1.0, kl=kl, scale="none")
+        assert credit.advantage_S[0] - credit.advantage_S[1] == pytest.approx(2 * want, abs=1e-6)
+
+
+def slow_kl(step, kl):
+    total = 0.0
+    for a, b in zip(step.logp.tolist(), step.ref_logp.tolist(), strict=True):
+        total += {"k1": a - b, "k2": (a - b) ** 2 / 2, "k3": math.exp(b - a) + a - b - 1}[kl]
+    return total
+
+
+def slow_returns(t, r, gamma, kl_coef, outcome, kl, observations):
     rewards = list(r.rewards) if outcome is None else [*[0.0] * (len(r.rewards) - 1), outcome]
     for s, step in enumerate(t.steps):
         if kl_coef:
-            rewards[s] -= kl_coef * sum(a - b for a, b in zip(step.logp, step.ref_logp, strict=True))
-    return [sum(gamma ** (k - s) * rewards[k] for k in range(s, len(rewards))) for s in range(len(rewards))]
+            rewards[s] -= kl_coef * slow_kl(step, kl)
+    out = []
+    for s in range(len(rewards)):
+        total = 0.0
+        for k in range(s, len(rewards)):
+            # something was observed between the tokens of an earlier step and those of this one
+            spoken = any(len(step.ids) for step in t.steps[:k])
+            seen = [i for i in range(k + 1) if len(t.steps[i].prompt_ids)]
+            behind = [i for i in range(k) if len(t.steps[i].ids)]
+            new = k > s and spoken and len(t.steps[k].ids) and any(i > behind[-1] for i in seen)
+            if observations == "reset" and new:
+                break
+            total += gamma ** (k - s) * rewards[k]
+        out.append(total)
+    return out
 
 
+KLS = [(0.0, "k1"), (0.3, "k1"), (0.3, "k2"), (0.1, "k3")]
 MODES = list(
-    product([1.0, 0.9], [0.0, 0.3], ["none", "group"], ["std", "none"], [(0, 0.0, 0.0), (1, 0.1, 0.0), (1, 0.0, 5.0)])
+    product([1.0, 0.9], KLS, ["none", "group"], ["std", "none"], [(0, 0.0, 0.0), (1, 0.1, 0.0), (1, 0.0, 5.0)])
 )
 
 
@@ -69,8 +108,9 @@ MODES = list(
 def test_equals_the_slow_reference(seed):
     units = random_units(seed, forks=False)
     rollouts = plain(units.batch)
-    for gamma, kl_coef, baseline, scale, (ddof, epsilon, floor) in MODES:
+    for k, (gamma, (kl_coef, kl), baseline, scale, (ddof, epsilon, floor)) in enumerate(MODES):
         group_of_one = "raw" if seed % 2 else "zero"
+        observations = ("cross", "reset")[k % 2]
         flat = []
         for t, r in zip(units.batch.trajectories, rollouts, strict=True):
             outcome = None
@@ -82,7 +122,8 @@ def test_equals_the_slow_reference(seed):
                 elif r.valid and group_of_one == "raw":
                     outcome = r.outcome
             flat += [
-                (g, n, r.valid) for g, n in zip(slow_returns(t, r, gamma, kl_coef, outcome), r.tokens, strict=True)
+                (g, n, r.valid)
+                for g, n in zip(slow_returns(t, r, gamma, kl_coef, outcome, kl, observations), r.tokens, strict=True)
             ]
         tokens = [g for g, n, valid in flat for _ in range(n if valid else 0)]
         mean = sum(tokens) / len(tokens)
@@ -100,6 +141,8 @@ def test_equals_the_slow_reference(seed):
             epsilon=epsilon,
             floor=floor,
             group_of_one=group_of_one,
+            kl=kl,
+            observations=observations,
         )
         np.testing.assert_allclose(got.advantage_S, want, atol=1e-9)
 
@@ -134,5 +177,8 @@ def test_what_it_refuses():
         assign("reinforce_pp", units, scale="var")
     with pytest.raises(ConfigError, match="reinforce_pp: group_of_one is 'one'"):
         assign("reinforce_pp", units, group_of_one="one")
+    for name in ("kl", "observations"):
+        with pytest.raises(ConfigError, match=f"reinforce_pp: {name} is 'x'; give one of"):
+            assign("reinforce_pp", units, **{name: "x"})
     with pytest.raises(DataError, match="reinforce_pp reads logp_S, which the units"):
         assign("reinforce_pp", units, kl_coef=0.1)

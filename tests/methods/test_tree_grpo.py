@@ -51,7 +51,19 @@ def test_a_branch_without_a_score_is_unknown_and_leaves_the_statistics():
     np.testing.assert_allclose(credit.advantage_S[[0, 1, 3]], whole[:3])
 
 
-def slow_tree_grpo(units, tree_of, scale, ddof, epsilon):
+def test_a_leaf_alone_in_its_tree():
+    # trees of two leaves (1, 0) and of one (3): mean 4/3; the released code keeps the lone 3 in the tree part
+    units = by_step(Batch.from_trajectories([tree(1, 0), tree(3)]))
+    credit = assign("tree_grpo", units, scale="none")
+    assert credit.parts["tree"][[1, 2, 4]].tolist() == [0.5, -0.5, 0.0]
+    raw = assign("tree_grpo", units, scale="none", group_of_one="raw")
+    assert raw.parts["tree"].tolist() == [0.0, 0.5, -0.5, 3.0, 3.0]
+    np.testing.assert_allclose(raw.parts["group"], credit.parts["group"])
+    scaled = assign("tree_grpo", units, group_of_one="raw", epsilon=0.5)
+    assert scaled.parts["tree"][4] == 2.0
+
+
+def slow_tree_grpo(units, tree_of, scale, ddof, epsilon, group_of_one):
     """From the trajectories as given: walk to every leaf, compare, walk back."""
     leaves = []  # (trajectory, path of steps, return, known)
     rollouts = plain(units.batch)
@@ -69,6 +81,8 @@ def slow_tree_grpo(units, tree_of, scale, ddof, epsilon):
 
     def place(k, same):
         xs = [leaf[2] for leaf in leaves if leaf[3] and same(leaf)]
+        if len(xs) == 1 and group_of_one == "raw":
+            return xs[0] / (1 + epsilon if scale == "std" else 1)
         if len(xs) < 2 or not spread(xs, 0):
             return 0.0
         d = leaves[k][2] - sum(xs) / len(xs)
@@ -92,15 +106,16 @@ def slow_tree_grpo(units, tree_of, scale, ddof, epsilon):
     return [a for a, _ in flat], [known for _, known in flat]
 
 
-MODES = list(product(["std", "none"], [0, 1], [0.0, 1e-3]))
+MODES = list(product(["std", "none"], [0, 1], [0.0, 1e-3], ["zero", "raw"]))
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed):
     units = random_units(seed)  # trajectories that fork among them
-    for scale, ddof, epsilon in MODES:
-        credit = assign("tree_grpo", units, scale=scale, ddof=ddof, epsilon=epsilon)
-        want, known = slow_tree_grpo(units, range(len(units.group_of_N)), scale, ddof, epsilon)
+    for mode in MODES:
+        params = dict(zip(("scale", "ddof", "epsilon", "group_of_one"), mode, strict=True))
+        credit = assign("tree_grpo", units, **params)
+        want, known = slow_tree_grpo(units, range(len(units.group_of_N)), *mode)
         np.testing.assert_allclose(credit.advantage_S, want, atol=1e-9)
         assert credit.known_S.tolist() == known
 
@@ -115,7 +130,7 @@ def test_trees_by_the_first_unit_equal_the_slow_reference(seed):
         end = next((t for t, sign in enumerate(mine) if sign.islower()), len(mine))
         starts.append((group[i], "".join(mine[:end])))
     got = assign("tree_grpo", units, tree="first_unit")
-    want, _ = slow_tree_grpo(units, starts, "std", 1, 0.0)
+    want, _ = slow_tree_grpo(units, starts, "std", 1, 0.0, "zero")
     np.testing.assert_allclose(got.advantage_S, want, atol=1e-9)
 
 
@@ -155,5 +170,7 @@ def test_what_it_refuses():
     units = random_units(1)
     with pytest.raises(ConfigError, match="tree_grpo: scale is 'batch'; give 'std' or 'none'"):
         assign("tree_grpo", units, scale="batch")
+    with pytest.raises(ConfigError, match="tree_grpo: group_of_one is 'x'; give one of 'zero', 'raw'"):
+        assign("tree_grpo", units, group_of_one="x")
     with pytest.raises(ConfigError, match="tree_grpo: tree is 'step'; give 'trajectory' or 'first_unit'"):
         assign("tree_grpo", units, tree="step")

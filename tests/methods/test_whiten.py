@@ -10,6 +10,7 @@ from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.errors import ConfigError, DataError
 from apportion.methods import get
+from apportion.units import by_token
 from tests.make import random_units, units_of
 
 whiten = get("whiten").call
@@ -23,15 +24,27 @@ def test_worked_example():
     np.testing.assert_allclose(whiten(credit, ddof=0).advantage_S, [3**0.5, -(3**-0.5)])
     np.testing.assert_allclose(whiten(credit, over="unit").advantage_S, [0.5**0.5, -(0.5**0.5)])
     np.testing.assert_allclose(whiten(credit, shift=False).advantage_S, [2.0, 0.0])
+    # std 3/2 and 1/2 more; variance 9/4 and 7/4 more
+    np.testing.assert_allclose(whiten(credit, epsilon=0.5).advantage_S, [2.25 / 2, -0.75 / 2])
+    np.testing.assert_allclose(whiten(credit, epsilon=1.75, inside=True).advantage_S, [2.25 / 2, -0.75 / 2])
 
 
-def slow_whiten(credit, over, shift, ddof):
+def test_the_released_whitening_of_four_tokens():
+    # token advantages of the masked GAE example, verl: 1e-8 under the root
+    units = by_token(units_of([0], [1], [("A", 1, 4)]).batch)
+    credit = Credit(np.array([0.465987, 0.385250, 0.195, 0.1]), units)
+    want = [1.065199, 0.585890, -0.543554, -1.107534]
+    np.testing.assert_allclose(whiten(credit, epsilon=1e-8, inside=True).advantage_S, want, atol=2e-6)
+
+
+def slow_whiten(credit, over, shift, ddof, epsilon, inside):
     values = []  # one entry per counted token, or per counted unit
     for s, a in enumerate(credit.advantage_S):
         if credit.known_S[s] and credit.train_S[s]:
             values += [float(a)] * (int(credit.units.tokens_S[s]) if over == "token" else 1)
     mean = sum(values) / len(values)
-    std = (sum((v - mean) ** 2 for v in values) / (len(values) - ddof)) ** 0.5
+    variance = sum((v - mean) ** 2 for v in values) / (len(values) - ddof)
+    std = (variance + epsilon) ** 0.5 if inside else variance**0.5 + epsilon
     for s, a in enumerate(credit.advantage_S):
         counted = credit.known_S[s] and credit.train_S[s]
         yield (a - (mean if shift else 0.0)) / std if counted else a
@@ -42,9 +55,11 @@ def test_equals_the_slow_reference(seed):
     base = assign("gigpo", random_units(seed, forks=False))
     drawn = np.random.default_rng(seed).random(len(base.units)) < 0.7
     for credit in (base, dataclasses.replace(base, train_S=drawn, parts={})):
-        for over, shift, ddof in product(["token", "unit"], [True, False], [0, 1]):
-            got = whiten(credit, over=over, shift=shift, ddof=ddof)
-            np.testing.assert_allclose(got.advantage_S, list(slow_whiten(credit, over, shift, ddof)), atol=1e-9)
+        how = product(["token", "unit"], [True, False], [0, 1], [(0.0, False), (0.1, False), (0.1, True)])
+        for over, shift, ddof, (epsilon, inside) in how:
+            got = whiten(credit, over=over, shift=shift, ddof=ddof, epsilon=epsilon, inside=inside)
+            want = list(slow_whiten(credit, over, shift, ddof, epsilon, inside))
+            np.testing.assert_allclose(got.advantage_S, want, atol=1e-9)
             np.testing.assert_allclose(sum(got.parts.values()), got.advantage_S, atol=1e-9)
 
 

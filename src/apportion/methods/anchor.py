@@ -8,13 +8,19 @@ Use       as a summand: it is GiGPO's step part. Alone it is 0 wherever a state 
 Source    arXiv:2505.10978, eqs. 5-7.
 Compared  by reading, with verl-agent gigpo/core_gigpo.py, `step_norm_reward`.
 Deviates  1. scale="std" adds no epsilon; the code adds 1e-6 (``epsilon``).
-          2. Equal texts are one state only inside a group (ROLL and Trinity pool them over the batch).
+          2. Equal texts are one state only inside a group; ROLL and Trinity pool them over the batch
+             (``scope="batch"``).
+          3. The mean holds the unit itself, as in the code; the paper calls it leave-one-out, and so was the code's
+             first version (``baseline="others"``).
+          4. A penalty for an action that was not valid belongs into the rewards; the code adds it after discounting,
+             to its own step only (``undiscounted``).
 """
 
 import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
+from apportion.methods.groups import return_to_go
 from apportion.methods.notes import size_histogram
 from apportion.methods.registry import register
 from apportion.numerics import BoolArray, FloatArray, IntArray, centre, labels, seg_count, seg_mean, seg_std, to_go
@@ -39,6 +45,9 @@ def anchor(
     ddof: int = 1,
     repeats: str = "all",
     epsilon: float = 0.0,
+    baseline: str = "members",
+    scope: str = "group",
+    undiscounted: str = "",
 ) -> Credit:
     """Credit each unit with what followed it, compared in its anchor state.
 
@@ -51,32 +60,85 @@ def anchor(
         repeats: "all" counts every visit to a state, as the paper does, so that a trajectory stuck in one state is
             compared with its own copies; "once" gives each trajectory one vote per state, its mean return there.
         epsilon: added to the std, for parity with a host.
+        baseline: mean of all "members" of the state, or of the "others" (votes of other trajectories with
+            ``repeats="once"``); the latter for ``scale="none"`` only.
+        scope: equal keys are one state inside a "group", or over the "batch", for parity.
+        undiscounted: named part of the rewards (Step.rewards) that joins the return of its own step alone, after
+            discounting; "" = none.
 
     Returns:
         Credit; units without company get 0 and are counted in the notes.
     """
-    advantage_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof, repeats=repeats, epsilon=epsilon)
+    advantage_S, notes = anchor_part(
+        units,
+        gamma=gamma,
+        scale=scale,
+        ddof=ddof,
+        repeats=repeats,
+        epsilon=epsilon,
+        baseline=baseline,
+        scope=scope,
+        late_S=late_part(units, "anchor", undiscounted),
+    )
     return Credit(advantage_S, units, notes=notes)
 
 
+def late_part(units: Units, who: str, name: str) -> FloatArray | None:
+    """The named part of the rewards, 0 where none was told; None without a name."""
+    if not name:
+        return None
+    units.require(who, f"reward_parts:{name}")
+    return np.nan_to_num(units.reward_parts[name])
+
+
 def anchor_part(
-    units: Units, *, gamma: float, scale: str, ddof: int, repeats: str, epsilon: float
+    units: Units,
+    *,
+    gamma: float,
+    scale: str,
+    ddof: int,
+    repeats: str,
+    epsilon: float,
+    baseline: str,
+    scope: str,
+    late_S: FloatArray | None,
 ) -> tuple[FloatArray, dict[str, int | float | str]]:
     """The step part and its notes: states and their sizes, units without company, visits that repeat one's own."""
-    if scale not in ("none", "std"):
-        raise ConfigError(f"anchor: scale is {scale!r}; give 'none' or 'std'")
-    if repeats not in ("all", "once"):
-        raise ConfigError(f"anchor: repeats is {repeats!r}; give 'all' or 'once'")
+    for name, value, choices in (
+        ("scale", scale, ("none", "std")),
+        ("repeats", repeats, ("all", "once")),
+        ("baseline", baseline, ("members", "others")),
+        ("scope", scope, ("group", "batch")),
+    ):
+        if value not in choices:
+            raise ConfigError(f"anchor: {name} is {value!r}; give {choices[0]!r} or {choices[1]!r}")
+    if baseline == "others" and scale == "std":
+        raise ConfigError("anchor: baseline='others' has no std; give scale='none', or baseline='members'")
     assert units.state_S is not None
     valid_S = units.valid_S
-    anchor_S = labels(units.group_of_S, units.state_S)
-    return_S = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+    anchor_S = labels(units.state_S) if scope == "batch" else labels(units.group_of_S, units.state_S)
+    if scale == "std":  # a std would blow up what is left of rewards that cancel
+        return_S = return_to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+    else:
+        return_S = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+    if late_S is not None:
+        return_S = return_S + late_S
     vote_S = labels(anchor_S, units.traj_of_S)  # a trajectory in a state
     visits_A = seg_count(anchor_S, where=valid_S)
     if repeats == "once":
-        advantage_S, votes_A = _by_vote(return_S, anchor_S, vote_S, valid_S, scale, ddof, epsilon)
+        advantage_S, votes_A = _by_vote(
+            return_S, anchor_S, vote_S, valid_S, scale, ddof, epsilon, others=baseline == "others"
+        )
     else:
-        advantage_S = centre(return_S, anchor_S, scale=scale, ddof=ddof, epsilon=epsilon, where=valid_S)
+        advantage_S = centre(
+            return_S,
+            anchor_S,
+            scale=scale,
+            ddof=ddof,
+            epsilon=epsilon,
+            where=valid_S,
+            leave_one_out=baseline == "others",
+        )
         votes_A = visits_A
     total = int(np.count_nonzero(valid_S))
     alone = int(np.count_nonzero(votes_A[anchor_S[valid_S]] == 1))
@@ -85,7 +147,7 @@ def anchor_part(
         "state_sizes": size_histogram(visits_A),
         "units_without_company": alone,
         "share_with_company": (total - alone) / total if total else 0.0,
-        "own_repeats": total - len(np.unique(vote_S[valid_S])),
+        "own_repeats": total - int(np.count_nonzero(seg_count(vote_S, where=valid_S))),
     }
     return advantage_S, notes
 
@@ -98,6 +160,8 @@ def _by_vote(
     scale: str,
     ddof: int,
     epsilon: float,
+    *,
+    others: bool,
 ) -> tuple[FloatArray, IntArray]:
     """Each return against the votes in its state, and the number of these votes."""
     n = int(anchor_S.max()) + 1 if len(anchor_S) else 0
@@ -108,6 +172,9 @@ def _by_vote(
     vote_V = seg_mean(return_S, vote_S, n=len(anchor_of_V))
     votes_A = seg_count(anchor_of_V, where=valid_V, n=n)
     mean_A = seg_mean(vote_V, anchor_of_V, where=valid_V, n=n)
+    mean_S = mean_A[anchor_S]
+    if others:
+        mean_S = mean_S + (mean_S - vote_V[vote_S]) / np.maximum(votes_A[anchor_S] - 1, 1)
     divisor_A = np.ones(n)
     if scale == "std":
         std_A = seg_std(vote_V, anchor_of_V, ddof=ddof, where=valid_V, n=n)
@@ -115,4 +182,4 @@ def _by_vote(
     # one voter, or the same return in every visit: nothing to tell apart, rounding included
     constant_A = seg_std(return_S, anchor_S, ddof=0, where=valid_S, n=n) == 0
     divisor_A[(votes_A < 2) | constant_A] = np.inf
-    return np.where(valid_S, (return_S - mean_A[anchor_S]) / divisor_A[anchor_S], 0.0) + 0.0, votes_A
+    return np.where(valid_S, (return_S - mean_S) / divisor_A[anchor_S], 0.0) + 0.0, votes_A

@@ -50,7 +50,8 @@ def dr_mas(
         pool: "agent" as above; "group" compares all agents of a group with each other, to see what that costs.
         votes: "trajectory" counts an agent once per trajectory, "row" once per unit.
         scale: "std" divides by the std, "none" keeps reward units.
-        ddof: of the std. epsilon: added to it.
+        ddof: of the std.
+        epsilon: added to the std.
         group_of_one: "zero", or "raw" for the reward of an agent without company.
 
     Returns:

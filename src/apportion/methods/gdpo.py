@@ -7,7 +7,8 @@ Use       with rewards of different kinds: in a sum of raw rewards the one with 
 Source    arXiv:2601.05242.
 Compared  on recorded numbers, with verl `compute_gdpo_outcome_advantage` and TRL ``normalize_then_sum``.
 Deviates  1. Whitening over the batch, the paper's last step, is ``whiten="token"`` or a transform: ``gdpo | whiten``.
-          2. No epsilon; verl adds 1e-6, TRL 1e-4 (``epsilon``).
+          2. No epsilon; verl adds 1e-6 to each std and 1e-8 to the last variance, TRL 1e-4 (``epsilon``, and
+             ``whiten_epsilon``, or behind the bar ``whiten(epsilon=1e-4)``).
           3. A group of one gets 0; verl keeps the raw reward (``group_of_one="raw"``).
           4. A reward that was not given is no 0: its member leaves that statistic and the sum.
 """
@@ -42,6 +43,7 @@ def gdpo(
     epsilon: float = 0.0,
     group_of_one: str = "zero",
     whiten: str = "none",
+    whiten_epsilon: float = 0.0,
 ) -> Credit:
     """Credit every unit of a trajectory with its place in its group, reward by reward.
 
@@ -50,9 +52,11 @@ def gdpo(
         parts: names of the rewards; default all of them, by name.
         weights: of each; default 1.
         scale: "std" divides each reward by its std in the group; "none" only centres.
-        ddof: of the std. epsilon: added to it.
+        ddof: of each std, the whitening's too.
+        epsilon: added to the std of each reward.
         group_of_one: "zero", or "raw" for a group of one's own reward.
         whiten: "none"; "token" or "unit" normalises the sum over the batch, weighing units by their tokens or alike.
+        whiten_epsilon: added to the variance of that sum.
 
     Returns:
         Credit with one part for each reward. Members without any of the rewards are unknown.
@@ -88,7 +92,7 @@ def gdpo(
         notes["missing_parts"] = missing
     if whiten != "none":
         weight_S = np.where(known_S, units.tokens_S if whiten == "token" else 1, 0)
-        normal_S, mean, std = whitened(advantage_S, weight_S, ddof=ddof, epsilon=epsilon)
+        normal_S, mean, std = whitened(advantage_S, weight_S, ddof=ddof, epsilon=whiten_epsilon)
         spread = 1.0 / std if normal_S.any() else 0.0
         out = {name: part * spread for name, part in out.items()}
         out["whiten"] = np.full(len(units), -mean * spread)

@@ -9,11 +9,15 @@ Deviates  1. A trajectory counts once in the group mean; the code counts it once
           2. A lone trajectory gets episode part 0; the code returns its raw outcome (``group_of_one="raw"``).
           3. scale="std" adds no epsilon; the code adds 1e-6 (``epsilon``).
           4. Equal states are equal texts; the code's similarity mode is the cut ``by_step(batch, state="blocks")``.
+          5. Ports pool states over the batch (``scope="batch"``); the code's first version left the step itself out of
+             the mean (``baseline="others"``).
+          6. A penalty for an action that was not valid belongs into the rewards; the code adds it after discounting,
+             to its own step only, and to that row's outcome (``undiscounted``, with ``votes="row"``).
 """
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
-from apportion.methods.anchor import anchor_part
+from apportion.methods.anchor import anchor_part, late_part
 from apportion.methods.groups import outcome_compared
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
@@ -41,6 +45,9 @@ def gigpo(
     votes: str = "trajectory",
     group_of_one: str = "zero",
     epsilon: float = 0.0,
+    baseline: str = "members",
+    scope: str = "group",
+    undiscounted: str = "",
 ) -> Credit:
     """Credit every step of every trajectory.
 
@@ -55,6 +62,10 @@ def gigpo(
         votes: who has one in the episode statistics, each "trajectory" or each "row" (unit), for parity.
         group_of_one: episode part of a lone vote, "zero" or its "raw" outcome, for parity.
         epsilon: added to every std, for parity.
+        baseline: of the step part, the mean of all "members" of a state or of the "others"; see `anchor`.
+        scope: equal states are one inside a "group", or over the "batch", for parity.
+        undiscounted: named part of the rewards that joins the return of its own step after discounting, and with
+            ``votes="row"`` the outcome of its row, for parity; "" = none.
 
     Returns:
         Credit with the parts "episode" and "step", which add up to it.
@@ -62,12 +73,28 @@ def gigpo(
     Raises:
         DataError: the units carry no states or are not steps or turns.
     """
-    if votes not in ("trajectory", "row"):
-        raise ConfigError(f"gigpo: votes is {votes!r}; give 'trajectory' or 'row'")
-    if group_of_one not in ("zero", "raw"):
-        raise ConfigError(f"gigpo: group_of_one is {group_of_one!r}; give 'zero' or 'raw'")
-    episode_S = outcome_compared(units, scale=scale, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one, votes=votes)
-    step_S, notes = anchor_part(units, gamma=gamma, scale=scale, ddof=ddof, repeats=repeats, epsilon=epsilon)
+    for name, value, choices in (
+        ("scale", scale, ("none", "std")),
+        ("votes", votes, ("trajectory", "row")),
+        ("group_of_one", group_of_one, ("zero", "raw")),
+    ):
+        if value not in choices:
+            raise ConfigError(f"gigpo: {name} is {value!r}; give {choices[0]!r} or {choices[1]!r}")
+    late_S = late_part(units, "gigpo", undiscounted)
+    episode_S = outcome_compared(
+        units, scale=scale, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one, votes=votes, late_S=late_S
+    )
+    step_S, notes = anchor_part(
+        units,
+        gamma=gamma,
+        scale=scale,
+        ddof=ddof,
+        repeats=repeats,
+        epsilon=epsilon,
+        baseline=baseline,
+        scope=scope,
+        late_S=late_S,
+    )
     step_S = step_weight * step_S
     parts = {"episode": episode_S, "step": step_S}
     return Credit(episode_S + step_S, units, parts=parts, notes={**group_notes(units), **notes})

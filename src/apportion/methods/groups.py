@@ -50,20 +50,33 @@ def added(parts: Sequence[FloatArray]) -> FloatArray:
     return np.where(np.abs(total) <= CANCELLED * size, 0.0, total)
 
 
-def return_to_go(reward_S: FloatArray, units: Units, *, gamma: float) -> FloatArray:
-    """`to_go` per trajectory, where rewards that cancel leave 0, not a rounding that a std would blow up."""
-    return_S = to_go(reward_S, units.traj_of_S, gamma=gamma)
-    size_S = to_go(np.abs(reward_S), units.traj_of_S, gamma=gamma)
+def return_to_go(reward_S: FloatArray, run_of_S: IntArray, *, gamma: float) -> FloatArray:
+    """`to_go` per run (trajectory), where rewards that cancel leave 0, not a rounding that a std would blow up."""
+    return_S = to_go(reward_S, run_of_S, gamma=gamma)
+    size_S = to_go(np.abs(reward_S), run_of_S, gamma=gamma)
     return np.where(np.abs(return_S) <= CANCELLED * size_S, 0.0, return_S)
 
 
 def outcome_compared(
-    units: Units, *, scale: str, ddof: int, epsilon: float, group_of_one: str = "zero", votes: str = "trajectory"
+    units: Units,
+    *,
+    scale: str,
+    ddof: int,
+    epsilon: float,
+    group_of_one: str = "zero",
+    votes: str = "trajectory",
+    late_S: FloatArray | None = None,
 ) -> FloatArray:
-    """Each unit's trajectory against its group, (S,); with ``votes="row"`` a trajectory counts once per unit."""
+    """Each unit's trajectory against its group, (S,); with ``votes="row"`` a trajectory counts once per unit.
+
+    ``late_S`` is added to the outcomes of rows.
+    """
     how: dict[str, Any] = {"scale": scale, "ddof": ddof, "epsilon": epsilon, "group_of_one": group_of_one}
     if votes == "row":
-        return compared(units.outcome_N[units.traj_of_S], units.group_of_S, where=units.valid_S, **how)
+        outcome_S = units.outcome_N[units.traj_of_S]
+        return compared(
+            outcome_S if late_S is None else outcome_S + late_S, units.group_of_S, where=units.valid_S, **how
+        )
     return compared(units.outcome_N, units.group_of_N, where=units.valid_N, **how)[units.traj_of_S]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
+from apportion.methods.groups import return_to_go
 from apportion.methods.notes import group_notes, size_histogram
 from apportion.methods.registry import register
 from apportion.numerics import centre, labels, seg_count, to_go
@@ -54,7 +55,8 @@ def hgpo(
         power: of the weights; 0 weighs all lengths alike.
         episode: True adds the trajectory's outcome against its group as one more item, of weight 1.
         scale: "none" keeps reward units; "std" divides each item by the std of its set (no unit).
-        ddof: of that std. epsilon: added to it, for parity.
+        ddof: of that std.
+        epsilon: added to that std, for parity.
         skip_zeros: True leaves items that are exactly 0 out of the average, for parity.
 
     Returns:
@@ -66,13 +68,19 @@ def hgpo(
         raise ConfigError(f"hgpo: history is {history!r}; give a whole number from 0 on")
     assert units.state_S is not None
     valid_S, same_S = units.valid_S, np.append(False, units.traj_of_S[1:] == units.traj_of_S[:-1])[: len(units)]
-    return_S = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+    exact = scale == "std" or skip_zeros  # what is left of rewards that cancel is neither spread nor unlike 0
+    return_S = (
+        return_to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+        if exact
+        else to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+    )
     key_S = labels(units.group_of_S, units.state_S)
     sizes = seg_count(key_S, where=valid_S)
     there_S = np.ones(len(units), dtype=bool)  # the trajectory is old enough for a history of this length
     total_S, weight_S = np.zeros(len(units)), np.zeros(len(units))
     company_S = full_S = np.zeros(len(units), dtype=bool)
-    for k in range(1, history + 2):
+    longest = int(seg_count(units.traj_of_S).max(initial=0))
+    for k in range(1, min(history + 1, longest) + 1):
         if k > 1:
             there_S = same_S & np.append(False, there_S[:-1])[: len(units)]
             key_S = labels(np.append(-1, key_S[:-1])[: len(units)], units.state_S)
@@ -83,6 +91,8 @@ def hgpo(
         used_S = full_S & (item_S != 0.0) if skip_zeros else full_S
         total_S[used_S] += (k + 1.0) ** power * item_S[used_S]
         weight_S[used_S] += (k + 1.0) ** power
+    if history + 1 > longest:
+        full_S = np.zeros(len(units), dtype=bool)
     if episode:
         item_N = centre(units.outcome_N, units.group_of_N, scale=scale, ddof=ddof, epsilon=epsilon, where=units.valid_N)
         many_N = seg_count(units.group_of_N, where=units.valid_N, n=len(units.batch.group_names))[units.group_of_N] > 1

@@ -11,12 +11,14 @@ Deviates  1. The code's step baseline knows only the *first* row of each traject
              and yet scales every step as a member: ``baseline="first"``.
           2. ``scale="std"`` adds no epsilon unless told; the code adds 1e-6.
           3. Steps without tokens have no row and no vote.
-          4. Its token granularity, which loses the last token, is not offered.
+          4. Its token granularity, here the cut by_token, loses the last token of each step
+             (``last_token="zero"``).
 """
 
 import numpy as np
 
 from apportion.credit import Credit
+from apportion.errors import ConfigError
 from apportion.methods.notes import group_notes
 from apportion.methods.process_reward import largest_return, one_of
 from apportion.methods.registry import register
@@ -29,7 +31,7 @@ SCALES = ("none", "std", "rloo")
 @register(
     "istar",
     unit="step",
-    units=("step", "turn"),
+    units=("step", "turn", "token"),
     family="log-ratio",
     reads=("reward_S", "column:prm_logp", "logp_S"),
     source="arXiv:2509.19199",
@@ -46,19 +48,21 @@ def istar(
     epsilon: float = 0.0,
     baseline: str = "all",
     normalise: str = "none",
+    last_token: str = "keep",
 ) -> Credit:
     """Credit every step with its episode and its own implicit reward.
 
     Args:
-        units: S steps or turns. Reads outcome_N (reward units), the column prm_logp and logp_S (nats).
+        units: S steps, turns or tokens. Reads outcome_N (reward units), the column prm_logp and logp_S (nats).
         beta: reward per nat of the implicit model.
         step_weight: w above; 0 leaves plain outcome credit.
         scale: of both parts: "none" subtracts the mean, "std" also divides by the std, "rloo" multiplies the difference
             by n / (n - 1), n being the members of the baseline.
         ddof: of that std.
         epsilon: added to it.
-        baseline: "all" steps of the group as in the paper, or "first": the code's.
+        baseline: "all" steps of the group as in the paper, or the "first" of each trajectory: the code's.
         normalise: "batch" divides the step rewards by their largest sum to the end over the batch plus 1e-6.
+        last_token: of the cut by_token only: "zero" leaves the last token of each step without reward, for parity.
 
     Returns:
         Credit with the parts "episode" and "step".
@@ -66,8 +70,13 @@ def istar(
     one_of("istar", "scale", scale, SCALES)
     one_of("istar", "baseline", baseline, ("all", "first"))
     one_of("istar", "normalise", normalise, ("none", "batch"))
+    one_of("istar", "last_token", last_token, ("keep", "zero"))
+    if last_token == "zero" and units.level != "token":
+        raise ConfigError(f"istar: last_token='zero' is of tokens, the units are {units.level}s; cut with by_token")
     assert units.logp_S is not None
     reward_S = beta * (units.columns["prm_logp"] - units.logp_S)
+    if last_token == "zero":
+        reward_S = np.where(np.append(units.step_of_S[1:] != units.step_of_S[:-1], True)[: len(units)], 0.0, reward_S)
     if normalise == "batch":
         reward_S = reward_S / (largest_return(reward_S, units) + 1e-6)
     row_S = units.valid_S & (units.tokens_S > 0)
@@ -87,11 +96,12 @@ def istar(
 
 
 def _first(row_S: BoolArray, units: Units) -> BoolArray:
-    """The first row of each trajectory."""
-    at = np.flatnonzero(row_S)
-    out = np.zeros(len(units), dtype=bool)
-    out[at[np.unique(units.traj_of_S[at], return_index=True)[1]]] = True
-    return out
+    """The first row of each trajectory; of tokens all those of its first step."""
+    at = np.flatnonzero(row_S)[::-1]
+    step_N = np.full(len(units.group_of_N), -1, dtype=np.int64)
+    step_N[units.traj_of_S[at]] = units.step_of_S[at]  # reversed order: the first one stays
+    first: BoolArray = units.step_of_S == step_N[units.traj_of_S]
+    return first
 
 
 def _against(x_S: FloatArray, units: Units, votes_S: BoolArray, scale: str, ddof: int, epsilon: float) -> FloatArray:

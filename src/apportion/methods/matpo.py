@@ -52,11 +52,13 @@ def matpo(
         format: name of the reward part that holds the format scores; an agent's scores in a rollout add up.
         format_weight: of the format scores; 0.1 in the paper.
         scale: "std" divides by the std, "none" keeps reward units.
-        ddof: of the std. epsilon: added to it.
+        ddof: of the std.
+        epsilon: added to the std.
         group_of_one: "zero", or "raw" for a group of one's own reward.
 
     Returns:
-        Credit; rollouts that lack the accuracy part are unknown.
+        Credit; rollouts that lack the accuracy part are unknown. Those in which nobody of the planner's name acted are
+        counted in the notes.
     """
     one_of("matpo", ("std", "none"), scale=scale)
     one_of("matpo", LONE, group_of_one=group_of_one)
@@ -68,7 +70,11 @@ def matpo(
         reward_N, units.group_of_N, where=known_N, scale=scale, ddof=ddof, epsilon=epsilon, group_of_one=group_of_one
     )
     known_S = known_N[units.traj_of_S]
-    return Credit(advantage_N[units.traj_of_S], units, known_S=known_S, notes=group_notes(units))
+    plans_N = np.zeros(len(units.group_of_N), dtype=bool)
+    plans_N[units.traj_of_S[units.agent_S == planner]] = True
+    leaderless = int(np.count_nonzero(known_N & ~plans_N))
+    notes = {**group_notes(units), **({"trajectories_without_planner": leaderless} if leaderless else {})}
+    return Credit(advantage_N[units.traj_of_S], units, known_S=known_S, notes=notes)
 
 
 def _format(units: Units, planner: str, name: str) -> FloatArray:

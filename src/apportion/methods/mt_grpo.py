@@ -4,6 +4,7 @@
     form="turn_index"  A[k] = sum_j gamma^j (r[k+j] - mean of r at turn k+j)       biased where turn counts differ
     form="code"        A[0] = AO + coef * AT, later turns AO                       (two turns)
     form="paper"       A[0] = AT + coef * AO, later turns AO                       (two turns)
+    form="pooled"      A[k] = G[k] - mean of G over all turns of the group
     AT, AO             reward of the first turn, return after it, each compared in the group; a rollout of
                        one turn is compared as a whole
 
@@ -14,7 +15,9 @@ Source    arXiv:2505.11821 ("code" is the first version's and the released form,
 Compared  on recorded numbers, with mt_grpo_env_trainer.py of the authors: ``form="code", scale="std", epsilon=1e-4``.
 Deviates  1. The default is not the published form: that knows two turns and equal turn counts only.
           2. Reward units: ``scale="std"`` divides, as published.
-          3. A turn that one member alone reached gets 0; AgileRL offers the rollout's own advantage
+          3. Others take one mean over the returns of all turns of a group, late ones and early ones alike
+             (PrimeIntellect-ai/verifiers#1554, ``form="pooled"``).
+          4. A turn that one member alone reached gets 0; AgileRL offers the rollout's own advantage
              (``group_of_one="trajectory"``), verl the raw value ("raw").
 """
 
@@ -31,7 +34,7 @@ from apportion.units import Units
 
 Against = Callable[[FloatArray, IntArray, BoolArray], FloatArray]
 
-FORMS = ("others", "members", "turn_index", "code", "paper")
+FORMS = ("others", "members", "turn_index", "code", "paper", "pooled")
 
 
 @register(
@@ -60,11 +63,12 @@ def mt_grpo(
     Args:
         units: S turns (or steps). Reads reward_S, reward units.
         form: "others" leaves the member itself out of the mean, "members" takes all that reached the turn;
-            "turn_index", "code" and "paper" are published forms, see the formula.
+            "turn_index", "code", "paper" and "pooled" are published forms, see the formula.
         gamma: discount per turn, in [0, 1].
         coef: of "code" and "paper", see the formula.
         scale: "std" divides each comparison by its std, "none" keeps reward units.
-        ddof: of the std. epsilon: added to it.
+        ddof: of the std.
+        epsilon: added to the std.
         group_of_one: what a turn gets that nobody else reached: "zero"; its "raw" value; or what its rollout gets,
             "trajectory".
 
@@ -76,8 +80,8 @@ def mt_grpo(
     one_of("mt_grpo", ("none", "std"), scale=scale)
     one_of("mt_grpo", ("zero", "raw", "trajectory"), group_of_one=group_of_one)
     valid_S, reward_S = units.valid_S, units.reward_S
-    cell_S = labels(units.group_of_S, position_S(units))
-    return_S = return_to_go(reward_S, units, gamma=gamma)
+    cell_S = units.group_of_S if form == "pooled" else labels(units.group_of_S, position_S(units))
+    return_S = return_to_go(reward_S, units.traj_of_S, gamma=gamma)
 
     def against(x_X: FloatArray, seg_of_X: IntArray, where: BoolArray) -> FloatArray:
         alone, others = ("raw" if group_of_one == "raw" else "zero"), form == "others"

@@ -74,7 +74,7 @@ def otb(
 
     valid_S = units.valid_S
     cell_S = labels(units.group_of_S, position_S(units))
-    return_S = return_to_go(units.reward_S, units, gamma=gamma)
+    return_S = return_to_go(units.reward_S, units.traj_of_S, gamma=gamma)
     advantage_S = centre(return_S, cell_S, where=valid_S)
     mean_S = return_S - advantage_S
     top_C = seg_sum(W_S * advantage_S - epsilon * mean_S / _members(cell_S, valid_S), cell_S, where=valid_S)

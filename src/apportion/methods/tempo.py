@@ -51,7 +51,8 @@ def tempo(
         units: S units, tokens as a rule. Reads outcome_N (reward units) and the token ids of the batch.
         td_weight: w above; 0 leaves GRPO.
         scale: "std" divides by the group's std (no unit), "none" keeps reward units.
-        ddof: of that std. epsilon: added to it, for parity.
+        ddof: of that std.
+        epsilon: added to that std, for parity.
         baseline: "self" counts the member itself in every mean, as published; "others" leaves it out of all, and a
             prefix that nobody else has keeps the value it had when the last sibling parted.
         min_members: prefixes with fewer members count for nothing; 2 drops the step to one's own outcome at the token

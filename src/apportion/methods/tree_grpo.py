@@ -6,8 +6,9 @@
 Use       with rollouts that were branched on purpose; a trajectory that forks (`Step.parent`) is a tree, and its shared
           steps are credited once. Without forks it is GRPO.
 Source    Tree-GRPO, as in AMAP-ML/Tree-GRPO.
-Compared  by reading; ``epsilon=1e-6`` reproduces its numbers.
-Deviates  1. A leaf alone in its tree gets 0 there, and no epsilon is added to the std.
+Compared  by reading; ``epsilon=1e-6, group_of_one="raw"`` reproduces its numbers.
+Deviates  1. A leaf alone in its tree (or its task) gets 0 there, in the code its raw return (``group_of_one="raw"``);
+             no epsilon is added to the std, the code adds 1e-6 (``epsilon``).
           2. A step that several leaves share has their mean once; the code trains it once for every leaf.
 """
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.errors import ConfigError
+from apportion.methods.groups import LONE, compared, one_of
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import FloatArray, IntArray, centre, labels, seg_count
+from apportion.numerics import FloatArray, IntArray, labels, seg_count
 from apportion.units import Units, leaves, prefix_tree, sum_below
 
 
@@ -30,7 +32,13 @@ from apportion.units import Units, leaves, prefix_tree, sum_below
     holds=("shift_invariant", "local_to_group", "zero_mean_per_group"),
 )
 def tree_grpo(
-    units: Units, *, tree: str = "trajectory", scale: str = "std", ddof: int = 1, epsilon: float = 0.0
+    units: Units,
+    *,
+    tree: str = "trajectory",
+    scale: str = "std",
+    ddof: int = 1,
+    epsilon: float = 0.0,
+    group_of_one: str = "zero",
 ) -> Credit:
     """Credit each unit with the mean place of the leaves below it.
 
@@ -40,7 +48,9 @@ def tree_grpo(
         tree: what one tree is: a "trajectory" with its forks, or the trajectories of a group that share their whole
             "first_unit", token by token, for trees that were logged leaf by leaf.
         scale: "std" divides both comparisons by their std (no unit), "none" keeps reward units.
-        ddof: of the std. epsilon: added to it, for parity.
+        ddof: of the std.
+        epsilon: added to the std, for parity.
+        group_of_one: what a leaf gets where it is the only one, "zero" or its "raw" return, for parity.
 
     Returns:
         Credit with the parts "group" and "tree"; units without a scored leaf below are unknown.
@@ -49,11 +59,20 @@ def tree_grpo(
         raise ConfigError(f"tree_grpo: scale is {scale!r}; give 'std' or 'none'")
     if tree not in ("trajectory", "first_unit"):
         raise ConfigError(f"tree_grpo: tree is {tree!r}; give 'trajectory' or 'first_unit'")
+    one_of("tree_grpo", LONE, group_of_one=group_of_one)
     leaf = leaves(units)
     tree_N = np.arange(len(units.group_of_N)) if tree == "trajectory" else _by_first_unit(units)
     parts: dict[str, FloatArray] = {}
     for name, set_L in (("group", units.group_of_N[leaf.traj_of_L]), ("tree", tree_N[leaf.traj_of_L])):
-        place_L = centre(leaf.return_L, set_L, scale=scale, ddof=ddof, epsilon=epsilon, where=leaf.known_L)
+        place_L = compared(
+            leaf.return_L,
+            set_L,
+            where=leaf.known_L,
+            scale=scale,
+            ddof=ddof,
+            epsilon=epsilon,
+            group_of_one=group_of_one,
+        )
         total_S, below_S = sum_below(units, leaf, place_L)
         parts[name] = total_S / np.maximum(below_S, 1)
     many = seg_count(tree_N[leaf.traj_of_L], where=leaf.known_L)

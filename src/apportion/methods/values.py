@@ -74,9 +74,9 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, list | tuple) and all(_fits(item, of) for item in value)
     if kind is float:
         real = isinstance(value, int | float) and not isinstance(value, bool)
-        return real and math.isfinite(value) and abs(value) <= LARGEST
+        return real and bool(abs(value) <= LARGEST)  # false for NaN and for integers that are no float
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if kind in _WORDS:
         return isinstance(value, kind)
     return True
