@@ -80,11 +80,11 @@ def test_a_server_that_wants_silence_gets_it():
     def function(request, before):
         return Trouble("429", wait=0.4) if before == 0 and request.ask.at == Place(0, 0) else Reply(draw(request))
 
-    made = Scripted(function)
+    made = Scripted(function, workers=2)
     ask = Asker(made, retry=HASTY)
     assert None not in values(ask(ASKS, rollouts(6)))
-    first, second = sorted(made.times)[:2]
-    assert second - first >= 0.4  # nothing else is asked meanwhile
+    times = sorted(made.times)
+    assert sum(t < times[0] + 0.39 for t in times) <= 3  # what was out already, and nothing else
 
 
 def test_a_storm_is_waited_out_before_anything_new_is_asked():

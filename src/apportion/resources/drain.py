@@ -108,7 +108,7 @@ class Drain:
                     if self.failed_in_a_row >= self.retry.give_up:
                         self._give_up()
                     self._send(workers)
-                    self.inbox += workers.receive(timeout=self._pause())
+                    self.inbox += workers.receive(timeout=self._pause(workers))
                     self._take()
                     if workers.problem is not None:
                         raise workers.problem
@@ -123,8 +123,10 @@ class Drain:
             due.append(heapq.heappop(self.later)[2])
         self.waiting.extendleft(reversed(due))
 
-    def _pause(self) -> float:
+    def _pause(self, workers: Workers) -> float:
         """Seconds until something can happen that no worker tells of, half a second at most."""
+        if not (self.waiting or self.later or workers.busy):
+            return 0.0
         until = self.later[0][0] if self.later else float("inf")
         if self.waiting and self.silent_until:
             until = min(until, self.silent_until)

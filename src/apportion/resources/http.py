@@ -181,7 +181,13 @@ class Http:
                 limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
                 timeout = httpx.Timeout(self._timeout, connect=self._connect, pool=None)
                 own = urlsplit(self._full).hostname in LOOPBACK  # no proxy between us and ourselves
-                self._client = httpx.Client(timeout=timeout, limits=limits, follow_redirects=False, trust_env=not own)
+                self._client = httpx.Client(
+                    timeout=timeout,
+                    limits=limits,
+                    follow_redirects=False,
+                    trust_env=not own,
+                    verify=self.url.startswith("https:"),  # reading certificates takes longer than most requests
+                )
             return self._client
 
 
