@@ -24,7 +24,7 @@ def spans(units: Units) -> list[tuple[Span, ...]]:
     begins = np.ones(len(own_T), dtype=bool)
     begins[1:] = (np.diff(unit) != 0) | (np.diff(step) != 0) | (np.diff(token) != 1)
     first = np.flatnonzero(begins)
-    last = np.append(first[1:], len(own_T)) - 1
+    last = np.append(first[1:], len(own_T))[: len(first)] - 1
     local = step - _first_step(units)[units.traj_of_S[unit]]
     out: list[list[Span]] = [[] for _ in range(len(units))]
     for a, b in zip(first.tolist(), last.tolist(), strict=True):

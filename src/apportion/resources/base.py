@@ -36,7 +36,7 @@ class BaseResource:
                 return digest_upto(rollout, ask.at)
             case Score(upto=place) if place is not None:
                 return digest_upto(rollout, place)
-            case Logprob(target=str(), frame=None):
+            case Logprob(target=str(), frame=frame) if "{outcome}" not in (frame or ""):
                 return digest_upto(rollout, ask.at)
         return digest_all(rollout)
 

@@ -24,7 +24,8 @@ def random_trajectories(seed: int, *, columns: Iterable[str] = ()) -> tuple[Traj
     Always: a group of one, a group of equal outcomes, a member that nobody scored, one whose sandbox broke and one in
     which the policy said nothing, rewards on steps and rewards only at the end, states that recur and states that do
     not, truncated ends with a value, turns of several steps, two agents one after the other, members of a group that
-    are not neighbours, named parts of rewards and outcomes. Never: forks.
+    are not neighbours, named parts of rewards and outcomes, a right answer.
+    Never: forks.
 
     Args:
         seed: of everything.
@@ -159,4 +160,4 @@ def _rollout(rng: np.random.Generator, *, constant: bool) -> Trajectory:
     truncated = built[-1].truncated
     outcome = 0.7 if constant else float(rng.normal()) if sparse else None
     value = float(rng.normal()) if truncated and rng.random() < 0.7 else None
-    return Trajectory(built, outcome=outcome, final_value=value)
+    return Trajectory(built, outcome=outcome, final_value=value, reference=f"the answer {length}")
