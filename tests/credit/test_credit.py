@@ -116,3 +116,13 @@ def test_replacing_the_mask_keeps_the_rest():
     dropped = dataclasses.replace(credit, train_S=np.array([True, False, True]))
     assert dropped.advantage_S.tolist() == credit.advantage_S.tolist()
     assert dropped.weight_S.tolist() == [True, False, True]
+
+
+def test_a_stamp_changes_the_name_and_nothing_else():
+    units = random_units(3)
+    credit = Credit(np.arange(len(units)) + 0.5, units, parts={"all": np.arange(len(units)) + 0.5}, notes={"a": 1})
+    stamped = credit.stamped("mine", {"x": 1})
+    assert (stamped.method, stamped.params, credit.method, credit.params) == ("mine", {"x": 1}, "", {})
+    for field in dataclasses.fields(Credit):
+        if field.name not in ("method", "params"):
+            assert getattr(stamped, field.name) is getattr(credit, field.name)

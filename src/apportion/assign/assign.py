@@ -118,6 +118,12 @@ def required_cut(method: str) -> str:
     return get(next(leaves(parse(method))).name).unit
 
 
+def required_needs(method: str) -> tuple[str, ...]:
+    """Who has to be asked by the methods of an expression; nobody, as a rule."""
+    needs = [need for leaf in leaves(parse(method)) if (spec := get(leaf.name)).plan is not None for need in spec.needs]
+    return tuple(dict.fromkeys(needs))
+
+
 def _check_asker(node: Node, ask: Asker | None) -> None:
     if ask is None:
         for spec in (get(leaf.name) for leaf in leaves(node)):
@@ -132,7 +138,7 @@ def _check_asker(node: Node, ask: Asker | None) -> None:
 
 
 def _credit(node: Node, units: Units, ask: Asker | None) -> Credit:
-    return replace(_run(node, units, ask), method=render(node), params=_params(node))
+    return _run(node, units, ask).stamped(render(node), _params(node))
 
 
 def _given(method: str, node: Node, name: str, value: Any) -> Node:

@@ -12,7 +12,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Literal
@@ -178,8 +178,8 @@ def register(
             if not isinstance(credit, Credit):
                 raise DataError(f"{name} returned a {type(credit).__name__}; a method returns apportion.Credit")
             if kind == "transform":
-                return replace(credit, method=f"{data.method} | {name}", params=_with_params(data, name, bound))
-            return replace(credit, method=name, params=bound)
+                return credit.stamped(f"{data.method} | {name}", _with_params(data, name, bound))
+            return credit.stamped(name, bound)
 
         module = inspect.getmodule(function)
         spec = MethodSpec(
