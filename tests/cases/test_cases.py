@@ -13,7 +13,10 @@ import pytest
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import centre, gae_padded, to_go, to_go_padded
-from apportion.units import by_episode, by_step, by_token
+from apportion.numerics.minform import min_form
+from apportion.numerics.repetition import repetition
+from apportion.units import by_episode, by_segment, by_step, by_token
+from apportion.units.similar import Blocks, Near
 
 CASES = {case["id"]: case for case in json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))}
 
@@ -450,3 +453,67 @@ def test_l3_inputs_are_never_changed():
 def test_the_list_is_the_shared_one(data_root):
     shared = json.loads((data_root / "cases" / "cases.json").read_text(encoding="utf-8"))
     assert json.dumps(list(CASES.values())) == json.dumps(shared)
+
+
+# --- steps, texts and what is said of them --------------------------------------------------------------------------
+
+
+def test_q3_near_states_are_one_partition_in_every_order():
+    given, right = case("Q3")
+    name = dict(zip(given["obs"], "abc", strict=True))
+
+    def partition(rule, order):
+        texts = sorted(given["obs"], key=lambda text: order.index(name[text]))
+        keys = rule.keys(texts, [0] * 3)
+        return {frozenset(name[t] for t, other in zip(texts, keys, strict=True) if other == key) for key in keys}
+
+    near = {frozenset(partition(Near(given["threshold"]), order)) for order in given["orders"]}
+    assert len(near) == 1
+    assert right["property"] == "partition equal for all orders"
+    # the published rule is there under its own name, and gives what was seen
+    for order, groups in right["first_fit_gives"].items():
+        assert partition(Blocks(given["threshold"] - 1e-9), order) == {frozenset(group) for group in groups}
+
+
+def test_w1_labels_and_steps_are_counted_against_each_other():
+    given, right = case("W1")
+    batch = Batch.from_trajectories([Trajectory([Step(observation="q", action="all of it in one line", reward=1.0)])])
+    units = by_segment(batch, "paragraph")
+    assert len(units) - 1 == given["markers_found"]  # what is left when no end is found is one segment
+    with pytest.raises(ValueError, match="with_reward: 3 rewards for 1 segments; give one for each") as caught:
+        units.with_reward(np.ones(given["labels"]))
+    assert right["raises"].startswith("ValueError")
+    assert isinstance(caught.value, ValueError)
+
+
+def test_x1_repetition_is_counted_in_characters():
+    given, right = case("X1")
+    (score,) = repetition([given["text"]])
+    assert score == pytest.approx(1 - 19 / 55)  # 10 characters: two substrings of each length but the last, one of ten
+    assert score > 0.2 > right["wrong"]
+    assert repetition([[ord(sign) for sign in given["text"]]])[0] == score
+    pairs = [given["text"][k : k + given["n"]] for k in range(len(given["text"]) - 1)]
+    assert 1 - len(set(pairs)) / len(pairs) == pytest.approx(right["repetition"], abs=1e-6)
+
+
+def test_w3_the_worst_step_is_blamed_and_length_does_not_pay():
+    given, right = case("W3")
+    rewards = given["step_reward"]
+    units = rollouts_of([rewards])
+    for temperature, expected in zip(given["T"], ("T0", "T01"), strict=True):
+        star = min_form(np.array(rewards), np.zeros(3, dtype=np.int64), temperature=temperature)
+        close(star, right[expected]["r_star"])
+        credit = assign("pure", units, temperature=temperature, baseline="none")
+        close(credit.parts["process"], right[expected]["returns"])
+    longer = rollouts_of([[*rewards, 0.9, 0.9, 0.9]])
+    assert assign("pure", longer, baseline="none").parts["process"][0] < 0.21
+    assert assign("pure", longer, form="sum", baseline="none").parts["process"][0] == pytest.approx(4.4)
+
+
+def rollouts_of(rewards):
+    """One trajectory of one-token steps for each list of rewards."""
+    return by_step(
+        Batch.from_trajectories(
+            Trajectory([Step(prompt_ids=[0], ids=[1], reward=r) for r in steps], group="g") for steps in rewards
+        )
+    )

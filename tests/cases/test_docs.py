@@ -64,7 +64,7 @@ def test_every_case_tested_here_says_so():
         ("| G1 |", "| G99 |", "G99 is no case"),
         ("| G2 |", "| G1 |", "G1 stands twice"),
         ("::test_g1_", "::test_g0_", "which does not exist"),
-        ("waits: `pure`", "later", "W3 names no test and does not say what it waits for"),
+        ("measured: `make bench`", "later", "F1 names no test and does not say what it waits for"),
         ("rllm-org/rllm#605, #776", "rllm-org/rllm#605", "G2 was reported in"),
     ],
 )

@@ -193,6 +193,81 @@ def test_tokens_get_what_their_step_gets(seed):
             np.testing.assert_allclose(finer.advantage_T, steps.advantage_T, atol=1e-9)
 
 
+def slow_grid(units, weight, baseline, width):
+    """The released branch, row by padded row: a running minimum from the right over rewards, verdict and zeros."""
+    rows, real = [], []
+    for t in units.batch.trajectories:
+        row, size = [], sum(len(s.ids) for s in t.steps)
+        for step in t.steps:
+            row += [0.0] * (len(step.ids) - 1) + [step.reward or 0.0]
+        if t.outcome is not None:
+            row[-1] += weight * t.outcome
+        row += [0.0] * (width - size)
+        for k in range(width - 2, -1, -1):
+            row[k] = min(row[k], row[k + 1])
+        rows.append(row[:size])
+        real.append(size)
+    out = []
+    for i, t in enumerate(units.batch.trajectories):
+        others = [
+            k
+            for k, other in enumerate(units.batch.trajectories)
+            if k != i and other.group == t.group and units.valid_N[k]
+        ]
+        base = sum(sum(rows[k]) for k in others) / len(others) / width if others and baseline != "none" else 0.0
+        out += [x - base if units.valid_N[i] else 0.0 for x in rows[i]]
+    return out
+
+
+@pytest.mark.parametrize("baseline", ["length", "pooled", "none"])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_grid_form_equals_a_scan_of_padded_rows(seed, baseline):
+    units = by_token(random_units(seed, forks=False, rich=False).batch)
+    longest = int(np.bincount(units.traj_of_S).max())
+    for width in (longest, longest + 3):
+        for weight in (1.0, -0.5):
+            credit = assign("pure", units, form="grid_min", outcome_weight=weight, baseline=baseline, max_tokens=width)
+            np.testing.assert_allclose(credit.advantage_S, slow_grid(units, weight, baseline, width), atol=1e-9)
+            assert not credit.parts["outcome"].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_coarser_units_the_grid_form_is_that_of_the_first_token(seed):
+    steps = random_units(seed, forks=False, rich=False)
+    finer = assign("pure", by_token(steps.batch), form="grid_min", baseline="none").advantage_S
+    first = np.unique(steps.unit_of_T[steps.unit_of_T >= 0], return_index=True)[1]
+    got = assign("pure", steps, form="grid_min", baseline="none").advantage_S
+    np.testing.assert_allclose(got, finer[first], atol=1e-12)
+
+
+def test_good_steps_are_worth_nothing_on_the_grid():
+    # what the released branch makes of it: 0 .9 0 .8 0 .5 gives 0 but at the last token, and 0 there too behind padding
+    batch = batch_of(rollout((2, 0.9), (2, 0.8), (2, 0.5)))
+    for width, last in ((6, 0.5), (7, 0.0)):
+        got = assign("pure", by_token(batch), form="grid_min", max_tokens=width).advantage_S
+        assert got.tolist() == [0, 0, 0, 0, 0, last]
+    assert assign("pure", by_token(batch), form="strict").advantage_S.tolist() == [0.5] * 6
+
+
+def test_an_action_without_tokens_holds_no_place_on_the_grid():
+    # its reward counts, but it fills no token: of the two tokens of the other step the first holds a 0
+    batch = batch_of(
+        Trajectory([Step(prompt_ids=[0], ids=[], reward=0.3), Step(prompt_ids=[0], ids=[1, 2], reward=0.7)])
+    )
+    assert assign("pure", by_step(batch), form="grid_min", max_tokens=2).advantage_S.tolist() == [0, 0]
+    batch = batch_of(Trajectory([Step(prompt_ids=[0], ids=[], reward=-0.3), Step(prompt_ids=[0], ids=[1], reward=0.7)]))
+    assert assign("pure", by_step(batch), form="grid_min", max_tokens=1).advantage_S.tolist() == [-0.3, 0.7]
+
+
+def test_rollouts_that_take_no_part_are_not_counted():
+    failed = Trajectory([Step(prompt_ids=[0], ids=[1], reward=0.5, failed=True)], group="g")
+    units = by_step(batch_of(*PAIR, failed))
+    assert not units.valid_N[2]
+    notes = assign("pure", units).notes
+    assert notes["scored_units"] == 3
+    assert notes.get("without_verdict", 0) == 0
+
+
 # --- relations ------------------------------------------------------------------------------------------------------
 
 
@@ -270,5 +345,7 @@ def test_what_it_refuses():
         assign("pure", units, baseline="token")
     with pytest.raises(ConfigError, match="pure: max_tokens is 3, and a rollout has 4; give the limit it was under"):
         assign("pure", units, max_tokens=3)
-    with pytest.raises(ConfigError, match="min_form: form is 'min'"):
+    with pytest.raises(ConfigError, match="pure: form is 'min'; give one of 'soft', 'strict', 'sum', 'grid_min'"):
         assign("pure", units, form="min")
+    with pytest.raises(ConfigError, match="pure: form='grid_min' has no rewards of single steps for baseline='step'"):
+        assign("pure", units, form="grid_min", baseline="step")

@@ -59,6 +59,19 @@ def test_the_others_as_the_baseline_by_hand():
     np.testing.assert_allclose(rows[2], [-1 / 3, -2 / 3, -1 / 3])
 
 
+def test_the_changes_by_their_own_std():
+    # AB 1, AC 0, DE 0: V is 1/3, then 1/2 behind A. Changes 1/6 1/2, 1/6 -1/2, -1/3 0 at the places A B, A C and D;
+    # E has the members of D and is no place. Their mean is 0, their squares sum to 2/36 + 2/4 + 1/9 = 2/3
+    units = by_token(grown(["AB", "AC", "DE"], [1, 0, 0]))
+    std = (2 / 3 / 4) ** 0.5
+    credit = assign("tempo", units, td_std="td")
+    want = np.array([1 / 6, 1 / 2, 1 / 6, -1 / 2, -1 / 3, 0]) / std
+    np.testing.assert_allclose(credit.parts["prefix"], want, atol=1e-12)
+    np.testing.assert_allclose(credit.parts["group"], assign("tempo", units).parts["group"], atol=1e-12)
+    plain = assign("tempo", units, td_std="td", scale="none").advantage_S
+    np.testing.assert_allclose(plain, assign("tempo", units, scale="none").advantage_S, atol=1e-12)
+
+
 def test_two_members_at_least():
     rows = tempo(["ABCE", "ABDE", "AFE", "AFGE"], [1, 0, 0, 0], scale="none", min_members=2)
     assert rows[0] == [0.75, 1, 0.75, 0.75]  # the step from V(AB) to one's own outcome is gone
@@ -80,12 +93,13 @@ def test_a_group_of_one_and_equal_outcomes_get_zero():
 # --- the slow reference: for every token, everybody who starts alike -------------------------------------------------
 
 
-def slow_tempo(words, outcomes, group, weight, scale, ddof, epsilon, baseline, min_members, observations):
+def slow_tempo(words, outcomes, group, weight, scale, ddof, epsilon, baseline, min_members, observations, td_std):
     def mean(i, members):
         xs = [outcomes[j] for j in members if baseline == "self" or j != i]
         return sum(xs) / len(xs) if xs else None
 
-    out = []
+    places = []  # (group, change) where the members of a prefix change
+    rows = []
     for i, word in enumerate(words):
         mine = letters(word)
         everyone = [j for j in range(len(words)) if group[j] == group[i]]
@@ -93,7 +107,7 @@ def slow_tempo(words, outcomes, group, weight, scale, ddof, epsilon, baseline, m
         std = spread(all_outcomes, ddof)
         root = mean(i, everyone)
         before, stopped = root, False
-        row = []
+        row, known = [], None
         for t, sign in enumerate(mine):
             members = [j for j in everyone if letters(words[j])[: t + 1] == mine[: t + 1]]
             after = mean(i, members)
@@ -102,23 +116,43 @@ def slow_tempo(words, outcomes, group, weight, scale, ddof, epsilon, baseline, m
             stopped = stopped or sign.islower()
             if sign.isupper():
                 change = 0.0 if stopped and observations == "stop" else change
-                a = (outcomes[i] - root if root is not None else 0.0) + weight * change
-                row.append(a / (std + epsilon if scale == "std" else 1.0) if std else 0.0)
-        out.append(row)
+                if members != known:
+                    places.append((group[i], change))
+                row.append((outcomes[i] - root if root is not None else 0.0, change))
+            known = members
+        rows.append((row, std))
+    out = []
+    for i, (row, std) in enumerate(rows):
+        own = spread([change for g, change in places if g == group[i]], ddof)
+        own = own if td_std == "td" and scale == "std" else std
+
+        def over(x, std):
+            return x / (std + epsilon if scale == "std" else 1.0) if std else 0.0
+
+        out.append([over(place, std) + weight * over(change, own) for place, change in row])
     return out
 
 
 MODES = list(
-    product([1.0, 0.3, 0.0], ["std", "none"], [0, 1], [0.0, 1e-3], ["self", "others"], [1, 2, 3], ["walk", "stop"])
+    product(
+        [1.0, 0.3, 0.0],
+        ["std", "none"],
+        [0, 1],
+        [0.0, 1e-3],
+        ["self", "others"],
+        [1, 2, 3],
+        ["walk", "stop"],
+        ["reward", "td"],
+    )
 )
-NAMES = ("td_weight", "scale", "ddof", "epsilon", "baseline", "min_members", "observations")
+NAMES = ("td_weight", "scale", "ddof", "epsilon", "baseline", "min_members", "observations", "td_std")
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_equals_the_slow_reference(seed):
     words, outcomes, group = random_words(seed)
     units = by_token(grown(words, outcomes, group))
-    for mode in MODES[seed % 48 :: 48]:
+    for mode in MODES[seed % 50 :: 50]:
         params = dict(zip(NAMES, mode, strict=True))
         credit = assign("tempo", units, **params)
         want = slow_tempo(words, outcomes, group, *mode)
@@ -243,3 +277,5 @@ def test_what_it_refuses():
         assign("tempo", units, baseline="loo")
     with pytest.raises(ConfigError, match="tempo: observations is 'skip'; give 'walk' or 'stop'"):
         assign("tempo", units, observations="skip")
+    with pytest.raises(ConfigError, match="tempo: td_std is 'both'; give 'reward' or 'td'"):
+        assign("tempo", units, td_std="both")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import ConfigError
-from apportion.numerics.minform import min_form
+from apportion.numerics.minform import grid_min, min_form
 
 R = np.array([0.9, 0.8, -0.6, 0.5])
 ONE = np.zeros(4, dtype=np.int64)
@@ -58,6 +58,7 @@ def slow(reward, seg, where, temperature, form):
     return out
 
 
+@pytest.mark.usefixtures("both_kernels")
 @pytest.mark.parametrize("form", ["soft", "strict", "sum"])
 @pytest.mark.parametrize("seed", range(20))
 def test_equals_a_loop(seed, form):
@@ -71,6 +72,33 @@ def test_equals_a_loop(seed, form):
         np.testing.assert_allclose(got, slow(reward, seg, where, temperature, form), atol=1e-12)
 
 
+@pytest.mark.usefixtures("both_kernels")
+@pytest.mark.parametrize("seed", range(30))
+def test_the_smallest_to_come_equals_a_loop(seed):
+    rng = np.random.default_rng(seed)
+    seg = np.repeat(np.arange(6), rng.integers(0, 9, size=6))
+    n = len(seg)
+    reward, where, zeros = np.round(rng.normal(size=n), 1), rng.random(n) < 0.6, rng.random(n) < 0.5
+    want = []
+    for x in range(n):
+        grid = [reward[j] for j in range(x, n) if seg[j] == seg[x] and where[j]] + [0.0] * bool(zeros[x])
+        want.append(min(grid) if grid else 0.0)
+    got = grid_min(np.where(where, reward, np.nan), seg, where=where, zeros=zeros)
+    assert got.tolist() == want
+
+
+@pytest.mark.usefixtures("both_kernels")
+def test_the_published_grid():
+    # 0 .9 0 .8 0 .5 in a row of six: never above 0 but at the last token; padding behind it holds zeros too
+    reward, one = np.array([0.0, 0.9, 0.0, 0.8, 0.0, 0.5]), np.zeros(6, dtype=np.int64)
+    where = reward > 0
+    for padding, want in ((False, [0, 0, 0, 0, 0, 0.5]), (True, [0, 0, 0, 0, 0, 0])):
+        zeros = np.array([True] * 5 + [padding])
+        assert grid_min(reward, one, where=where, zeros=zeros).tolist() == want
+    assert grid_min(-reward, one, where=where, zeros=zeros).tolist() == [-0.9, -0.9, -0.8, -0.8, -0.5, -0.5]
+
+
+@pytest.mark.usefixtures("both_kernels")
 def test_limits():
     rng = np.random.default_rng(0)
     reward, seg = rng.normal(size=30), rng.integers(0, 5, size=30)

@@ -10,7 +10,7 @@ Use       with a process reward model: the sum form pays for many harmless steps
 Source    arXiv:2504.15275, eqs. 3 and 7.
 Compared  by reading, with CJReinforce/PURE, branches main and verl.
 Deviates  1. Only scored steps compete for the minimum; the strict form of the verl branch scans token positions, zeros
-             included, and is never positive.
+             and the verdict included, and is hardly ever positive (``form="grid_min"``).
           2. The base divides by `max_tokens`, by default the longest response of the group; the code by the width of
              the padded batch.
           3. The base is that of the process part alone; the verl branch pools it with the verifier's
@@ -23,10 +23,11 @@ from apportion.credit import Credit
 from apportion.errors import ConfigError
 from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
-from apportion.numerics import FloatArray, centre, seg_count, seg_sum, to_go
-from apportion.numerics.minform import min_form
+from apportion.numerics import BoolArray, FloatArray, centre, seg_count, seg_sum, to_go
+from apportion.numerics.minform import grid_min, min_form
 from apportion.units import Units, process_rewards, verdicts
 
+FORMS = ("soft", "strict", "sum", "grid_min")
 BASELINES = ("length", "pooled", "step", "none")
 
 
@@ -56,7 +57,10 @@ def pure(
         units: S steps, segments or tokens. Reads the steps' rewards and outcome_N (both reward units); a trajectory
             whose outcome was not given for itself has no verdict, and no outcome part.
         temperature: of the soft form, reward units, above 0; small approaches "strict", large r / n.
-        form: "soft"; "strict" keeps the smallest reward (equal ones share it) and makes the others 0; "sum" keeps all.
+        form: "soft"; "strict" keeps the smallest reward (equal ones share it) and makes the others 0; "sum" keeps all;
+            "grid_min" is the verl branch's strict form: every token without a reward, and padding up to `max_tokens`,
+            counts as a 0, w v joins the reward of the last unit, and the sum is the smallest of what is to come. With
+            by_token it is that branch's number; a coarser unit has that of its first token.
         outcome_weight: w above.
         baseline: of the process part: "length" (eq. 7, each of max_tokens positions counts), "pooled" (the same, with
             the verdicts inside), "step" (the rejected eq. 8: the others' mean r* off every scored unit), "none".
@@ -71,22 +75,28 @@ def pure(
     """
     if not temperature > 0:
         raise ConfigError(f"pure: temperature is {temperature}; give a number above 0, or form='strict'")
-    if baseline not in BASELINES:
-        raise ConfigError(f"pure: baseline is {baseline!r}; give one of {', '.join(map(repr, BASELINES))}")
+    for name, value, known in (("form", form, FORMS), ("baseline", baseline, BASELINES)):
+        if value not in known:
+            raise ConfigError(f"pure: {name} is {value!r}; give one of {', '.join(map(repr, known))}")
+    if form == "grid_min" and baseline == "step":
+        raise ConfigError("pure: form='grid_min' has no rewards of single steps for baseline='step'; give 'length'")
     valid_N, valid_S, group_of_N, n = units.valid_N, units.valid_S, units.group_of_N, len(units.group_of_N)
     reward_S = process_rewards(units, process)
     told_S = np.isfinite(reward_S)
-    star_S = min_form(reward_S, units.traj_of_S, temperature=temperature, form=form, where=told_S)
     length_N = _full_length(units, max_tokens)
     verdict_N = verdicts(units) if not process else valid_N
     v_N = np.where(verdict_N, outcome_weight * units.outcome_N, 0.0)
+    notes = {
+        **group_notes(units),
+        "scored_units": int(np.count_nonzero(told_S & valid_S)),
+        "without_verdict": int(np.count_nonzero(valid_N & ~verdict_N)),
+    }
 
-    if baseline == "step":
-        of_others_N = _others(units, seg_sum(star_S, units.traj_of_S, where=told_S, n=n))
-        many_N = _others(units, seg_count(units.traj_of_S, where=told_S, n=n).astype(np.float64))
-        mean_N = of_others_N / np.where(many_N > 0, many_N, 1.0)
-        star_S = np.where(told_S, star_S - mean_N[units.traj_of_S], 0.0)
-    process_S = to_go(star_S, units.traj_of_S)
+    if form == "grid_min":
+        process_S, v_N = _on_the_grid(units, reward_S, v_N, length_N), np.zeros(n)
+    else:
+        star_S = min_form(reward_S, units.traj_of_S, temperature=temperature, form=form, where=told_S)
+        process_S = to_go(_less_a_step(units, star_S, told_S) if baseline == "step" else star_S, units.traj_of_S)
     outcome_N = centre(v_N, group_of_N, where=verdict_N, leave_one_out=True)
     if baseline in ("length", "pooled"):
         area_N = seg_sum(units.tokens_S * process_S, units.traj_of_S, n=n)
@@ -95,14 +105,30 @@ def pure(
         tokens_N = seg_sum(units.tokens_S, units.traj_of_S, n=n)
         outcome_N = v_N - _mean_of_others(units, v_N * tokens_N) / length_N
 
-    notes = {
-        **group_notes(units),
-        "scored_units": int(np.count_nonzero(told_S & valid_S)),
-        "without_verdict": int(np.count_nonzero(valid_N & ~verdict_N)),
-    }
     outcome_S = outcome_N[units.traj_of_S]
     parts: dict[str, FloatArray] = {"process": process_S, "outcome": outcome_S}
     return Credit(process_S + outcome_S, units, parts=parts, notes=notes)
+
+
+def _less_a_step(units: Units, star_S: FloatArray, told_S: BoolArray) -> FloatArray:
+    """The others' mean off every unit that was scored."""
+    n = len(units.group_of_N)
+    of_others_N = _others(units, seg_sum(star_S, units.traj_of_S, where=told_S, n=n))
+    many_N = _others(units, seg_count(units.traj_of_S, where=told_S, n=n).astype(np.float64))
+    mean_N = of_others_N / np.where(many_N > 0, many_N, 1.0)
+    return np.where(told_S, star_S - mean_N[units.traj_of_S], 0.0)
+
+
+def _on_the_grid(units: Units, reward_S: FloatArray, v_N: FloatArray, length_N: FloatArray) -> FloatArray:
+    """The smallest number from the first token of each unit to the end of a padded row; rewards sit on last tokens."""
+    traj_of_S, told_S = units.traj_of_S, np.isfinite(reward_S)
+    verdict_S = np.where(units.last_S, v_N[traj_of_S], 0.0)
+    grid_S = np.where(told_S, reward_S, 0.0) + verdict_S
+    held_S = told_S | (verdict_S != 0.0)
+    tokens_S = units.tokens_S.astype(np.float64)
+    empty_S = to_go(tokens_S - (held_S & (tokens_S > 0)), traj_of_S) > 0
+    padded_N = seg_sum(tokens_S, traj_of_S, n=len(v_N)) < length_N
+    return grid_min(grid_S, traj_of_S, where=held_S, zeros=empty_S | padded_N[traj_of_S])
 
 
 def _full_length(units: Units, max_tokens: int | None) -> FloatArray:

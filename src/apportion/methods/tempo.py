@@ -6,7 +6,7 @@ V(prefix) is the mean outcome of the group's members that start with it, the own
 
 Use       when members share long prefixes (greedy starts, forked rollouts); where they part at once it is GRPO but for
           the first token. With by_token, as published; coarser units add up the changes at their tokens.
-Source    TEMPO, as in fatebreaker/tempo verl/trainer/ppo/core_algos.py.
+Source    arXiv:2509.18314 (TEMPO), as in fatebreaker/tempo verl/trainer/ppo/core_algos.py.
 Compared  by reading, with that `compute_tempo_outcome_advantage`.
 Deviates  1. The walk goes on behind observations, whose own change is nobody's credit; the code stops at the first
              (``observations="stop"``).
@@ -30,7 +30,7 @@ from apportion.units import PrefixTree, Units, prefix_tree
     unit="token",
     family="tree",
     reads=("reward_S",),
-    source="TEMPO, fatebreaker/tempo",
+    source="arXiv:2509.18314",
     holds=("shift_invariant", "local_to_group"),
     chain=True,
 )
@@ -44,6 +44,7 @@ def tempo(
     baseline: str = "self",
     min_members: int = 1,
     observations: str = "walk",
+    td_std: str = "reward",
 ) -> Credit:
     """Credit every unit with its trajectory's place in the group, and with what its tokens decide.
 
@@ -58,6 +59,9 @@ def tempo(
         min_members: prefixes with fewer members count for nothing; 2 drops the step to one's own outcome at the token
             where the last sibling parts.
         observations: "walk" through tokens that the policy did not sample, or "stop" at the first of them.
+        td_std: what the changes are divided by with scale="std": "reward", the std of the outcomes, as published; "td",
+            their own std in the group, over the sampled tokens at which the members of a prefix change (every valid
+            member counts its own copy), so that td_weight compares two quantities of one size.
 
     Returns:
         Credit with the parts "group" and "prefix".
@@ -69,6 +73,7 @@ def tempo(
         ("scale", scale, ("std", "none")),
         ("baseline", baseline, ("self", "others")),
         ("observations", observations, ("walk", "stop")),
+        ("td_std", td_std, ("reward", "td")),
     ):
         if value not in known:
             raise ConfigError(f"tempo: {name} is {value!r}; give {known[0]!r} or {known[1]!r}")
@@ -82,12 +87,15 @@ def tempo(
 
     tree = prefix_tree(units.batch, valid_N)
     change_R = prefix_changes(tree.runs, units.outcome_N, group_of_N, where=valid_N, leave_one_out=baseline == "others")
-    change_R /= divisor_G[group_of_N[tree.traj_of_R]]
     change_R[tree.members_R < min_members] = 0.0
     if observations == "stop":
         change_R[_after_observation(units, tree)] = 0.0
     unit_R = units.unit_of_T[tree.start_R]
-    own_R = unit_R >= 0
+    own_R, group_R = unit_R >= 0, group_of_N[tree.traj_of_R]
+    if td_std == "td" and scale == "std":
+        std_G = seg_std(change_R, group_R, ddof=ddof, where=own_R & valid_N[tree.traj_of_R], n=groups)
+        divisor_G = np.where(std_G > 0, std_G + epsilon, np.inf)
+    change_R /= divisor_G[group_R]
     prefix_S = td_weight * seg_sum(change_R[own_R], unit_R[own_R], n=len(units))
 
     group_S = group_N[units.traj_of_S]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apportion.errors import ConfigError
-from apportion.numerics.segments import seg_count, seg_sum
+from apportion.numerics import kernels
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 
 
@@ -38,22 +38,47 @@ def min_form(
     """
     if form not in ("soft", "strict", "sum"):
         raise ConfigError(f"min_form: form is {form!r}; give 'soft', 'strict' or 'sum'")
-    chosen = np.ones(len(reward_X), dtype=bool) if where is None else np.asarray(where, dtype=bool)
+    reward, seg = np.asarray(reward_X, dtype=np.float64), np.asarray(seg_of_X, dtype=np.int64)
+    chosen = None if where is None or np.all(where) else np.asarray(where, dtype=bool)
+    if chosen is not None:
+        reward, seg = reward[chosen], seg[chosen]
+    if form == "sum" or not len(reward):
+        weighed = reward.copy()
+    else:
+        n = int(seg.max()) + 1
+        weighed = np.empty(len(reward))
+        kernel = kernels.pick(len(reward), "minform")
+        reward, seg = np.ascontiguousarray(reward), np.ascontiguousarray(seg)
+        if form == "strict":
+            kernel.strict(reward, seg, n, weighed)
+        else:
+            kernel.soft(reward, seg, n, float(temperature), weighed)
+    if chosen is None:
+        return weighed
     out = np.zeros(len(chosen))
-    reward = np.asarray(reward_X, dtype=np.float64)[chosen]
-    if not len(reward):
-        return out
-    if form == "sum":
-        out[chosen] = reward
-        return out
-    seg = np.asarray(seg_of_X, dtype=np.int64)[chosen]
-    n = int(seg.max()) + 1
-    least = np.full(n, np.inf)
-    np.minimum.at(least, seg, reward)
-    if form == "strict":
-        worst = reward == least[seg]
-        out[chosen] = np.where(worst, reward / np.maximum(seg_count(seg, where=worst, n=n), 1)[seg], 0.0)
-        return out
-    weight = np.exp((least[seg] - reward) / temperature)
-    out[chosen] = weight / seg_sum(weight, seg, n=n)[seg] * reward
+    out[chosen] = weighed
     return out
+
+
+def grid_min(reward_X: Array, seg_of_X: IntArray, *, where: BoolArray, zeros: BoolArray) -> FloatArray:
+    """The smallest reward from each position to the end of its run, where zeros may be in the way.
+
+        out[x] = min( r[j] for j >= x in the run that has one,  0 if zeros[x] )
+
+    It is what a scan over a padded grid of tokens gives, in which tokens without a reward hold a 0: never more than 0
+    but at the very end.
+
+    Args:
+        reward_X: rewards; never read outside ``where``. seg_of_X: segments, each one contiguous run.
+        where: positions that have a reward. zeros: positions at or behind which the grid holds a 0.
+
+    Returns:
+        (X,) float64; 0 where there is neither.
+
+    Source: CJReinforce/PURE, branch verl, "strict min-form".
+    """
+    chosen = np.asarray(where, dtype=bool)
+    least = np.where(chosen, np.asarray(reward_X, dtype=np.float64), np.inf)
+    kernels.pick(len(least), "minform").to_come(least, np.ascontiguousarray(seg_of_X, dtype=np.int64))
+    least[np.asarray(zeros, dtype=bool)] = np.minimum(least[zeros], 0.0)
+    return np.where(np.isinf(least) & (least > 0), 0.0, least)

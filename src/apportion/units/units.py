@@ -209,8 +209,17 @@ class Units:
                 raise DataError(f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}")
 
     def with_reward(self, reward_S: Array) -> Units:
-        """The same units with other rewards; outcomes become their sums."""
+        """The same units with other rewards; outcomes become their sums.
+
+        Raises:
+            DataError: not one reward for each unit.
+        """
         reward = np.array(reward_S, dtype=np.float64)
+        if reward.shape != (len(self),):
+            raise DataError(
+                f"with_reward: {reward.size} rewards for {len(self)} {self.level}s; give one for each, and where they "
+                f"come from labels, look whether the cut found as many ends as there are labels"
+            )
         outcome = seg_sum(reward, self.traj_of_S, n=len(self.group_of_N))
         return replace(self, reward_S=reward, outcome_N=np.where(self.valid_N, outcome, 0.0))
 
