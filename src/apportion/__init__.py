@@ -40,7 +40,7 @@ def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajecto
     """Write credit (with its rollouts), or rollouts, in the format that the name ends with.
 
     Args:
-        path: ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet. The file is whole or absent.
+        path: ends in .jsonl, .jsonl.gz, .jsonl.zst, .parquet or (rollouts only) .arrow. The file is whole or absent.
         what: `Credit`, `Batch`, or any iterable of trajectories.
     """
     if isinstance(what, Credit):

@@ -125,9 +125,9 @@ def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]])
     steps = [(f"{at}, step {s}", step) for at, trajectory in named for s, step in enumerate(trajectory.steps)]
     struct = schema.field("steps").type.value_type
     inner = [
-        _lists(pa, [getattr(step, name) for _, step in steps], struct.field(name).type)
-        if kind in TOKENS
-        else pa.array([_cell(step, name, kind, at) for at, step in steps], type=struct.field(_column(name, kind)).type)
+        _filled(
+            pa, [getattr(step, name) for _, step in steps], steps, name, kind, struct.field(_column(name, kind)).type
+        )
         for name, kind in STEP_COLUMNS.items()
     ]
     offsets = np.cumsum([0] + [len(trajectory.steps) for _, trajectory in named]).astype(np.int32)
@@ -140,6 +140,17 @@ def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]])
     ]
     nested = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(inner, fields=list(struct)))
     return pa.RecordBatch.from_arrays([*columns, nested.cast(schema.field("steps").type)], schema=schema)
+
+
+def _filled(
+    pa: ModuleType, values: list[Any], steps: Sequence[tuple[str, Step]], name: str, kind: str, type: Any
+) -> Any:
+    """One column of all steps; most are empty, and those cost nothing."""
+    if kind in TOKENS:
+        return _lists(pa, values, type)
+    if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
+        return pa.nulls(len(values), type)
+    return pa.array([_cell(step, name, kind, at) for at, step in steps], type=type)
 
 
 def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:

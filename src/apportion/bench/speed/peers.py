@@ -27,6 +27,7 @@ VERL_TENSORS = "verl/utils/torch_functional.py"
 VERL_GROUPS = "verl/utils/groupwise.py"
 GIGPO = "gigpo/core_gigpo.py"
 TRL_PPO = "trl/experimental/ppo/ppo_trainer.py"
+TRL_HICRA = "trl/trainer/hicra_trainer.py"
 TRL_PPO_BEFORE = "trl/trainer/ppo_trainer.py"
 SPO = "src/treetune/episode_generators/math_episode_generator_with_mc_advantages.py"
 PURE_WORKERS = "verl/workers/fsdp_workers.py"
@@ -127,6 +128,16 @@ class Peers:
     def pure_repetition(self) -> Callable[..., Any]:
         """PURE's repetition score of one text."""
         return cast(Callable[..., Any], self._module(PURE_MONITOR, holding="def repeatness").repeatness)
+
+    def hicra(self) -> Callable[..., Any]:
+        """``identify_planning_tokens`` of the HICRA branch of TRL; its first argument is the trainer."""
+        text = self._find(TRL_HICRA).read_text(encoding="utf-8")
+        wanted = "identify_planning_tokens"
+        node = next((n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.name == wanted), None)
+        if node is None:
+            raise Absent(f"{TRL_HICRA} has no function {wanted!r}")
+        lines = "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+        return self._run(f"import torch\n\n{textwrap.dedent(lines)}\n", wanted)
 
     def _lines(self, name: str, first: str, last: str, takes: str, gives: str) -> Callable[..., Any]:
         """Lines of a file, from the one that holds ``first`` to the next that holds ``last``, as a function."""
