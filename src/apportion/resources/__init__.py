@@ -4,6 +4,10 @@ from apportion.resources.asker import Asker
 from apportion.resources.base import BaseResource
 from apportion.resources.budget import Budget
 from apportion.resources.cache import Cache, Speed
+from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
+from apportion.resources.judge_options import judge_from_options, judge_of
+from apportion.resources.judge_server import JudgeServer
+from apportion.resources.judge_template import load_template, templates
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Resource, Trouble
 from apportion.resources.quote import Quote, Ruler, quote
 from apportion.resources.runner import OVER_BUDGET, Retry, resource_for, run
@@ -16,6 +20,10 @@ __all__ = [
     "BaseResource",
     "Budget",
     "Cache",
+    "Completion",
+    "JudgeCallable",
+    "JudgeResource",
+    "JudgeServer",
     "Load",
     "Progress",
     "Quote",
@@ -29,7 +37,11 @@ __all__ = [
     "Summary",
     "Table",
     "Trouble",
+    "judge_from_options",
+    "judge_of",
+    "load_template",
     "quote",
     "resource_for",
     "run",
+    "templates",
 ]

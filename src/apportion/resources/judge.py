@@ -1,0 +1,270 @@
+"""Judges: a chat model that gives verdicts on the units of a rollout, or the probability that it will succeed.
+
+request → template → fenced prompt (`judge_prompt`) → the model → strict reading (`judge_reply`). A reply that cannot be
+read is answered once with the template's reminder; if the second cannot be read either there is no verdict, which is an
+answer of its own (all None), paid for and kept like any other, and never a number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apportion.asks import Judge, Value
+from apportion.data import Trajectory
+from apportion.errors import ConfigError
+from apportion.resources.base import BaseResource
+from apportion.resources.judge_prompt import Prompt, render
+from apportion.resources.judge_reply import NoVerdict, no_verdict, read_probability, read_verdict, schema_of
+from apportion.resources.judge_template import Template, load_template
+from apportion.resources.judge_text import clean
+from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
+from apportion.resources.rollout_text import Decode, NoText
+
+Messages = list[dict[str, str]]
+"""A chat: role and content of each message."""
+
+BYTES_PER_TOKEN = 4.0
+"""Of an estimate, where nobody has told; a reservation takes one token per byte, which no tokenizer exceeds."""
+FRAME_TOKENS = 64
+"""What a chat format may add to a prompt of three messages."""
+REPEATED = 4000
+"""Characters of an unreadable reply that the model is shown again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a chat model wrote, and the tokens it took; None = not told, then they are estimated."""
+
+    text: str
+    prompt_tokens: int | None = None
+    generated_tokens: int | None = None
+
+
+class JudgeResource(BaseResource):
+    """A judge but for its model: subclass and write `complete`.
+
+    Args:
+        identity: of the model and its sampling parameters, part of every cache key.
+        value_template: of `Value` asks: a template with a probability, by name or path.
+        rewards: return of a failure and of a success, reward units: a probability p becomes a value between them.
+        decode: token ids to text by the *policy's* tokenizer, for rollouts that have no text.
+        special: control tokens of the *judge's* tokenizer, shown harmlessly where a rollout contains them.
+        thinking: further tokens that the model may write before its verdict (reasoning models).
+        workers: requests at a time.
+    """
+
+    kinds = frozenset({"judge", "value"})
+
+    def __init__(
+        self,
+        *,
+        identity: str,
+        name: str = "judge",
+        value_template: str = "value",
+        rewards: tuple[float, float] = (0.0, 1.0),
+        decode: Decode | None = None,
+        special: Sequence[str] = (),
+        thinking: int = 0,
+        workers: int = 1,
+    ) -> None:
+        if not (len(rewards) == 2 and all(map(math.isfinite, rewards)) and rewards[0] != rewards[1]):
+            raise ConfigError(f"judge: rewards is {rewards!r}; give the return of a failure and of a success")
+        if isinstance(thinking, bool) or not isinstance(thinking, int) or thinking < 0 or workers < 1:
+            raise ConfigError(f"judge: thinking={thinking!r}, workers={workers!r}; give whole numbers, workers from 1")
+        self.identity, self.name, self.workers = identity, name, workers
+        self.rewards, self.decode, self.special, self.thinking = rewards, decode, tuple(special), thinking
+        self._templates: dict[str, Template] = {}
+        self._last: tuple[Trajectory, Any, Prompt] | None = None
+        self._value_template = value_template
+        if (kind := self.template(value_template).scale.kind) != "probability":
+            raise ConfigError(
+                f"judge: value_template {value_template!r} answers with {kind}; give one with a probability"
+            )
+
+    def complete(self, messages: Messages, *, seed: int, max_tokens: int, schema: dict[str, Any]) -> Completion:
+        """The model's reply. ``schema``: of the JSON that is wanted, for models that can be held to one.
+
+        Raises:
+            Trouble, Refusal, ResourceError: as a resource's `answer`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} asks no model; write its complete()")
+
+    def template(self, name: str) -> Template:
+        """A template, read once: a file that is changed meanwhile does not change a run."""
+        if name not in self._templates:
+            self._templates[name] = load_template(name)
+        return self._templates[name]
+
+    def check(self, request: Request) -> str:
+        """A template of the other kind, a reference that is absent or not to be seen, a rollout without text."""
+        ask, template = request.ask, self._template_of(request.ask)
+        probability = template.scale.kind == "probability"
+        if probability is not isinstance(ask, Value):
+            return (
+                f"judge template {template.name} answers with {template.scale.kind}, which is no verdict on units; "
+                "give another template"
+            )
+        if template.privileged:
+            if not isinstance(ask, Judge) or not ask.privileged:
+                return (
+                    f"judge template {template.name} shows the reference, and the verdicts were not asked for as "
+                    "privileged; say privileged=True where they are for training only, or take another template"
+                )
+            if request.trajectory.reference is None:
+                return (
+                    f"{_called(request.trajectory)} has no reference, which judge template {template.name} shows; give "
+                    "Trajectory.reference, or take a template without"
+                )
+        try:
+            self._prompt(request)
+        except NoText as problem:
+            return f"{_called(request.trajectory)} cannot be shown to a judge: {problem}"
+        return ""
+
+    def content(self, request: Request) -> bytes:
+        """The template and everything that the judge would be shown."""
+        template = self._template_of(request.ask)
+        digest = hashlib.blake2b(template.digest.encode(), digest_size=20)
+        if isinstance(request.ask, Value):
+            digest.update(repr(self.rewards).encode())
+        try:
+            for message in self._prompt(request).messages:
+                digest.update(_bytes(message["content"]) + b"\0")
+        except NoText as problem:  # refused by `check`, before anything is asked
+            digest.update(str(problem).encode())
+        return digest.digest()
+
+    def load(self, request: Request) -> Load:
+        """An estimate of the prompt, and a reservation that covers both tries of any tokenizer."""
+        template, count = self._template_of(request.ask), _count(request.ask)
+        most = template.tokens(count) + self.thinking
+        try:
+            prompt = self._prompt(request)
+        except NoText:
+            return Load(exact=False)
+        size = sum(len(_bytes(message["content"])) for message in prompt.messages) + FRAME_TOKENS
+        again = size + 4 * REPEATED + len(_bytes(template.reminder))
+        estimate = math.ceil(size / BYTES_PER_TOKEN)
+        return Load(estimate, 2 * most + size - estimate + again, template.tokens(count) / 2, exact=False)
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply | Trouble | Refusal]:
+        """One verdict, or one value, for each."""
+        out: list[Reply | Trouble | Refusal] = []
+        for request in requests:
+            try:
+                out.append(self._ask(request))
+            except (Trouble, Refusal) as problem:
+                out.append(problem)
+        return out
+
+    def _ask(self, request: Request) -> Reply:
+        """Ask, and once more with the reminder."""
+        template = self._template_of(request.ask)
+        prompt = self._prompt(request, salt=f"{request.seed}")
+        messages: Messages = list(prompt.messages)
+        read = wrote = 0
+        why = reply = ""
+        for attempt in range(2):
+            try:
+                done = self._complete(messages, template, prompt, request.seed + attempt)
+            except (Trouble, Refusal) as problem:
+                problem.spent |= attempt > 0  # the first try was answered
+                raise
+            cost = _tokens(messages, done)
+            read, wrote = read + cost[0], wrote + cost[1]
+            try:
+                return Reply(self._read(request.ask, template, prompt, done.text), read, wrote)
+            except NoVerdict as problem:
+                why, reply = str(problem), done.text
+            messages += [
+                {"role": "assistant", "content": clean(reply[:REPEATED], self.special)[:REPEATED]},
+                {"role": "user", "content": f"{template.reminder.strip()} The code is {prompt.code}."},
+            ]
+        if isinstance(request.ask, Value):
+            raise Refusal(f"the judge gave no probability ({why})", spent=True)
+        return Reply(self._placed(request.ask, no_verdict(template, len(prompt.numbers), why, reply)), read, wrote)
+
+    def _complete(self, messages: Messages, template: Template, prompt: Prompt, seed: int) -> Completion:
+        most = template.tokens(max(len(prompt.numbers), 1)) + self.thinking
+        return self.complete(
+            messages, seed=seed, max_tokens=most, schema=schema_of(template, prompt.numbers, prompt.code)
+        )
+
+    def _read(self, ask: Any, template: Template, prompt: Prompt, reply: str) -> Any:
+        if isinstance(ask, Value):
+            failure, success = self.rewards
+            return failure + (success - failure) * read_probability(reply, template, prompt.code)
+        return self._placed(ask, read_verdict(reply, template, prompt.numbers, prompt.code))
+
+    def _placed(self, ask: Any, verdict: Any) -> Any:
+        """A verdict on one unit among all of the ask."""
+        if ask.focus is None:
+            return verdict
+        before, after = ask.focus, len(ask.units) - ask.focus - 1
+        scores = (None,) * before + verdict.scores + (None,) * after
+        return replace(verdict, scores=scores, labels=(None,) * before + verdict.labels + (None,) * after)
+
+    def _template_of(self, ask: Any) -> Template:
+        return self.template(ask.template if isinstance(ask, Judge) else self._value_template)
+
+    def _prompt(self, request: Request, *, salt: str = "") -> Prompt:
+        """The prompt of a request. One without salt is wanted several times in a row, so the last is kept."""
+        ask, rollout, last = request.ask, request.trajectory, self._last
+        assert isinstance(ask, Judge | Value)
+        if not salt and last is not None and last[0] is rollout and last[1] is ask:
+            return last[2]
+        template = self._template_of(ask)
+        prompt = render(template, ask, rollout, salt=salt, decode=self.decode, special=self.special)
+        if not salt:
+            self._last = (rollout, ask, prompt)
+        return prompt
+
+
+class JudgeCallable(JudgeResource):
+    """A judge behind a function: a local model, a client of your own, or a rule in a test.
+
+        JudgeCallable(lambda messages, seed, max_tokens: my_model.chat(messages), identity="my-model-7b, temperature 0")
+
+    Args:
+        function: ``(messages, seed, max_tokens)`` in, where messages are dicts with "role" and "content"; the reply
+            out, as text or as a `Completion` that says what it cost. Raises `Trouble` or `Refusal`.
+        identity: of the model and how it is sampled; change it when the replies change.
+        options: as `JudgeResource`.
+    """
+
+    def __init__(
+        self, function: Callable[[Messages, int, int], str | Completion], *, identity: str, **options: Any
+    ) -> None:
+        super().__init__(identity=f"judge:{identity}", **options)
+        self.function = function
+
+    def complete(self, messages: Messages, *, seed: int, max_tokens: int, schema: dict[str, Any]) -> Completion:
+        """The function's reply; the schema is not passed on."""
+        done = self.function([dict(message) for message in messages], seed, max_tokens)
+        return done if isinstance(done, Completion) else Completion(done)
+
+
+def _count(ask: Any) -> int:
+    return 1 if isinstance(ask, Value) or ask.focus is not None else len(ask.units)
+
+
+def _tokens(messages: Messages, done: Completion) -> tuple[int, int]:
+    """What a try took: as told, or by length."""
+    size = sum(len(_bytes(message["content"])) for message in messages)
+    prompt = math.ceil(size / BYTES_PER_TOKEN) if done.prompt_tokens is None else done.prompt_tokens
+    wrote = (
+        math.ceil(len(_bytes(done.text)) / BYTES_PER_TOKEN) if done.generated_tokens is None else done.generated_tokens
+    )
+    return prompt, wrote
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _called(rollout: Trajectory) -> str:
+    return "the trajectory" if rollout.id is None else f"trajectory {rollout.id!r}"

@@ -1,0 +1,282 @@
+"""A judge as a resource: the one reminder, what no verdict costs, values, and what is refused before it is asked."""
+
+import json
+import re
+
+import pytest
+
+from apportion.asks import Judge, Place, Value
+from apportion.assign import assign
+from apportion.data import Batch, Step, Trajectory
+from apportion.errors import ConfigError, ResourceError
+from apportion.resources import Asker, Budget, Refusal, Retry, Trouble
+from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
+from apportion.resources.judge_options import judge_of
+from apportion.resources.judge_template import load_template
+from apportion.units import by_step
+
+PLACES = tuple(Place(0, s) for s in range(2))
+TALK = Trajectory([Step(observation="q", action="right"), Step(action="wrong")], reference="gold", id="talk")
+
+
+def code_of(messages):
+    return re.search(r'"code", which must be "([0-9a-f]{8})"', messages[0]["content"])[1]
+
+
+def labels(messages, *given):
+    return json.dumps(
+        {"code": code_of(messages), "verdicts": [{"unit": n + 1, "label": x} for n, x in enumerate(given)]}
+    )
+
+
+def judge(*replies, **options):
+    """A judge that gives these replies in turn: a function of the messages, a text, or a failure."""
+    left, seen = list(replies), []
+
+    def function(messages, seed, max_tokens):
+        seen.append((messages, seed, max_tokens))
+        reply = left.pop(0) if len(left) > 1 else left[0]
+        reply = reply(messages) if callable(reply) else reply
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    made = JudgeCallable(function, identity="test", **options)
+    made.seen = seen
+    return made
+
+
+def good_bad(messages):
+    return labels(messages, "good", "bad")
+
+
+def ask(made, *asks, rollout=TALK, **options):
+    return Asker(made, retry=Retry(attempts=3, first_wait=0, longest_wait=0), **options)(asks, [rollout])
+
+
+def test_a_verdict():
+    made = judge(good_bad)
+    (answer,) = ask(made, Judge(0, PLACES, "labels"))
+    assert (answer.one.scores, answer.one.labels) == ((1, -1), ("good", "bad"))
+    ((messages, seed, max_tokens),) = made.seen
+    assert [m["role"] for m in messages] == ["system", "user"]
+    assert max_tokens == load_template("labels").tokens(2)
+    assert seed >= 0
+
+
+def test_votes_differ_in_seed_and_codes():
+    made = judge(good_bad)
+    (answer,) = ask(made, Judge(0, PLACES, "labels", votes=3))
+    assert len(answer.samples) == 3
+    assert len({seed for _, seed, _ in made.seen}) == 3
+    assert len({code_of(messages) for messages, _, _ in made.seen}) == 3
+
+
+def test_an_unreadable_reply_is_reminded_once():
+    made = judge("I liked it.", good_bad)
+    (answer,) = ask(made, Judge(0, PLACES, "labels"))
+    assert answer.one.scores == (1, -1)
+    (first, seed, _), (second, again, _) = made.seen
+    assert second[:2] == first
+    assert [m["role"] for m in second[2:]] == ["assistant", "user"]
+    assert second[2]["content"] == "I liked it."
+    reminder = load_template("labels").reminder
+    assert second[3]["content"] == f"{reminder} The code is {code_of(first)}."
+    assert again == seed + 1
+
+
+def test_two_unreadable_replies_are_no_verdict_which_is_kept_and_paid_for():
+    made = judge(Completion("no", 100, 7), Completion("still no", 120, 9))
+    asker = Asker(made)
+    for _ in range(2):
+        (answer,) = asker([Judge(0, PLACES, "labels")], [TALK])
+        assert answer.one.scores == (None, None)
+        assert answer.one.text == "no verdict: the reply is no JSON object\nstill no"
+        assert (answer.failed, answer.prompt_tokens, answer.generated_tokens) == (0, 220, 16)
+    assert len(made.seen) == 2
+
+
+def test_units_without_a_word_are_none_and_need_no_reminder():
+    made = judge(lambda m: labels(m, "good"))
+    assert ask(made, Judge(0, PLACES, "labels"))[0].one.scores == (1, None)
+    assert len(made.seen) == 1
+
+
+def test_a_unit_in_focus_keeps_its_place():
+    def of_two(messages):
+        assert "from 2 to 2" in messages[0]["content"]
+        return json.dumps({"code": code_of(messages), "verdicts": [{"unit": 2, "score": 3}]})
+
+    made = judge(of_two)
+    (answer,) = ask(made, Judge(0, PLACES, "coach", focus=1))
+    assert (answer.one.scores, answer.one.labels, answer.one.scale) == ((None, 3), (None, None), (0, 10))
+    assert made.seen[0][2] == load_template("coach").tokens(1)
+    (answer,) = ask(judge("no"), Judge(0, PLACES, "coach", focus=0))
+    assert answer.one.scores == (None, None)
+
+
+def test_a_value_is_a_probability_between_the_rewards():
+    def half(messages):
+        return json.dumps({"code": code_of(messages), "reason": "?", "probability": 0.75})
+
+    assert ask(judge(half), Value(Place(0, 1)))[0].one == 0.75
+    made = judge(half, rewards=(-1.0, 3.0), thinking=11)
+    assert ask(made, Value(Place(0, 1)))[0].one == 2.0
+    assert made.seen[0][2] == load_template("value").tokens(1) + 11
+    before = judge(half).content(request(Value(Place(0, 1))))
+    assert judge(half, rewards=(0.0, 2.0)).content(request(Value(Place(0, 1)))) != before
+
+
+def test_a_value_that_nobody_states_is_unknown_and_spent():
+    budget = Budget(tokens=100_000)
+    made = judge("perhaps")
+    (answer,) = ask(made, Value(Place(0, 1)), budget=budget)
+    assert (answer.samples, answer.failed) == ((), 1)
+    assert answer.reason == "the judge gave no probability (the reply is no JSON object)"
+    load = made.load(request(Value(Place(0, 1))))
+    assert budget.used_tokens == load.prompt_tokens + load.most_generated
+    assert len(made.seen) == 2
+
+
+def test_what_fails_is_tried_again_and_what_was_answered_stays_spent():
+    made = judge(Trouble("busy"), Trouble("busy"), good_bad)
+    budget = Budget(tokens=10**6)
+    (answer,) = ask(made, Judge(0, PLACES, "labels"), budget=budget)
+    assert answer.one.scores == (1, -1)
+    once = budget.used_tokens
+    broken = judge("what?", Trouble("busy"), good_bad)  # the first reply was paid for before the second broke
+    budget = Budget(tokens=10**6)
+    (answer,) = ask(broken, Judge(0, PLACES, "labels"), budget=budget)
+    assert answer.one.scores == (1, -1)
+    load = broken.load(request(Judge(0, PLACES, "labels")))
+    assert budget.used_tokens == once + load.prompt_tokens + load.most_generated
+    refused = judge("what?", Refusal("too long"))
+    (answer,) = ask(refused, Judge(0, PLACES, "labels"))
+    assert (answer.samples, answer.reason) == ((), "too long")
+
+
+def request(one, rollout=TALK):
+    from apportion.resources import Request
+
+    return Request(one, rollout, 0, 0)
+
+
+def test_the_reservation_covers_both_tries_of_any_tokenizer():
+    def by_bytes(messages, seed, max_tokens):
+        # the worst there is: a token per byte, and all that may be generated is
+        return Completion("é" * 5000, sum(len(m["content"].encode()) for m in messages) + 20, max_tokens)
+
+    made = JudgeCallable(by_bytes, identity="worst")
+    one = Judge(0, PLACES, "labels")
+    load = made.load(request(one))
+    (answer,) = ask(made, one)
+    assert answer.prompt_tokens + answer.generated_tokens <= load.prompt_tokens + load.most_generated
+    assert answer.generated_tokens == 2 * load_template("labels").tokens(2)
+    assert load.exact is False
+
+
+def test_tokens_that_nobody_tells_are_estimated():
+    (answer,) = ask(judge(good_bad), Judge(0, PLACES, "labels"))
+    assert answer.prompt_tokens == pytest.approx(
+        judge("").load(request(Judge(0, PLACES, "labels"))).prompt_tokens, abs=17
+    )
+    assert 10 < answer.generated_tokens < 60
+
+
+@pytest.mark.parametrize(
+    ("one", "rollout", "sentence"),
+    [
+        (
+            Judge(0, PLACES, "search_turns"),
+            TALK,
+            r"template search_turns shows the reference, and .* say privileged=True",
+        ),
+        (
+            Judge(0, PLACES, "search_turns", privileged=True),
+            Trajectory(TALK.steps, id="x"),
+            r"trajectory 'x' has no reference, which judge template search_turns shows; give Trajectory.reference",
+        ),
+        (Judge(0, PLACES, "value"), TALK, r"template value answers with probability, which is no verdict on units"),
+        (
+            Judge(0, PLACES, "labels"),
+            Trajectory([Step(ids=[1], prompt_ids=[2]), Step(ids=[1])]),
+            r"the trajectory cannot be shown to a judge: step 0 has token ids and no observation; give Step.obs",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_said_before_anything_is_asked(one, rollout, sentence):
+    made = judge(good_bad)
+    with pytest.raises(ResourceError, match=sentence):
+        ask(made, one, rollout=rollout)
+    assert made.seen == []
+
+
+def test_what_a_judge_refuses():
+    with pytest.raises(ConfigError, match=r"value_template 'labels' answers with labels; give one with a probability"):
+        judge("", value_template="labels")
+    for rewards in ((1.0, 1.0), (0.0, float("nan")), (1.0,)):
+        with pytest.raises(ConfigError, match=r"judge: rewards is .*; give the return of a failure and of a success"):
+            judge("", rewards=rewards)
+    with pytest.raises(ConfigError, match=r"judge: thinking=-1, workers=1"):
+        judge("", thinking=-1)
+    with pytest.raises(ConfigError, match=r"no judge template named 'nope'"):
+        ask(judge(""), Judge(0, PLACES, "nope"))
+    with pytest.raises(NotImplementedError, match=r"JudgeResource asks no model"):
+        JudgeResource(identity="x").complete([], seed=0, max_tokens=1, schema={})
+
+
+def test_equal_prompts_share_an_answer_and_others_do_not():
+    def of(rollout, one=None, **options):
+        return judge("", **options).content(request(one or Judge(0, PLACES, "labels"), rollout))
+
+    base = of(TALK)
+    assert of(Trajectory(TALK.steps, outcome=3.0, reference="other", id="b")) == base  # the judge sees none of these
+    assert of(Trajectory(TALK.steps, final_observation="end")) != base
+    assert of(Trajectory([Step(observation="q", action="right", agent="x"), TALK.steps[1]])) != base
+    assert of(TALK, Judge(0, PLACES[:1], "labels")) != base
+    assert of(TALK, Judge(0, PLACES, "scores")) != base
+    gold = Judge(0, PLACES, "search_turns", privileged=True)
+    assert of(TALK, gold) != of(Trajectory(TALK.steps, reference="other"), gold)
+
+
+def test_from_rollouts_to_credit():
+    texts = {"a": ("2 + 2 = 4", "so 4"), "b": ("2 + 2 = 5", "so 5")}
+    rollouts = [
+        Trajectory([Step(observation="2 + 2?", action=first), Step(action=then)], group="g", outcome=float(name == "a"))
+        for name, (first, then) in texts.items()
+    ]
+
+    def finds_fives(messages):
+        found = re.findall(r"BEGIN step (\d)>>>\n(.*)", messages[1]["content"])
+        return json.dumps({"code": code_of(messages), "wrong": [int(n) for n, text in found if "= 5" in text]})
+
+    made = judge(finds_fives)
+    credit = assign("capo", by_step(Batch.from_trajectories(rollouts)), ask=Asker(made), scale="none")
+    # rewards 2, 2 (5 and 2 words) and -1, 0: mean (14 - 5) / 14
+    assert credit.advantage_S.tolist() == pytest.approx([2 - 9 / 14, 2 - 9 / 14, -1 - 9 / 14, -9 / 14])
+    assert (credit.cost.requests, len(made.seen), credit.notes["verdicts"]) == (8, 8, 16)
+
+
+class Sampler:
+    """A local chat model."""
+
+    def sample(self, prompts):
+        from apportion.resources.sampling import Sampled
+
+        (prompt,) = prompts
+        messages = [{"role": role, "content": text} for role, text in prompt.messages]
+        if "busy" in messages[1]["content"]:
+            return [Trouble("busy")]
+        self.seen = prompt
+        return [Sampled(good_bad(messages), prompt_tokens=50, generated_tokens=5)]
+
+
+def test_a_model_of_this_process_is_a_judge_too():
+    pytest.importorskip("apportion.resources.sampling")
+    made = judge_of(Sampler(), identity="local", special=["<eot>"], thinking=3)
+    (answer,) = ask(made, Judge(0, PLACES, "labels"))
+    assert (answer.one.scores, answer.prompt_tokens, answer.generated_tokens) == ((1, -1), 50, 5)
+    assert made.function.__closure__  # it asks the sampler
+    assert made.special == ("<eot>",)
+    (answer,) = ask(made, Judge(0, PLACES, "labels"), rollout=Trajectory([Step(observation="busy", action="a")] * 2))
+    assert answer.reason == "busy"

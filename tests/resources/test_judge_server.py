@@ -1,0 +1,231 @@
+"""A judge behind a server on the loopback: what is sent, what comes back odd, and JSON schemas that are not taken."""
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from apportion.asks import Judge, Place, Value
+from apportion.data import Step, Trajectory
+from apportion.errors import ConfigError, ResourceError
+from apportion.resources import Asker, Retry
+from apportion.resources.judge_options import judge_from_options, template_for_methods
+from apportion.resources.judge_server import JudgeServer
+
+pytest.importorskip("httpx2")
+PLACES = tuple(Place(0, s) for s in range(2))
+TALK = Trajectory([Step(observation="q", action="right"), Step(action="wrong")])
+ASK = Judge(0, PLACES, "labels")
+
+
+def verdict(body):
+    code = re.search(r'"code", which must be "([0-9a-f]{8})"', body["messages"][0]["content"])[1]
+    return json.dumps({"code": code, "verdicts": [{"unit": 1, "label": "good"}, {"unit": 2, "label": "bad"}]})
+
+
+class Server:
+    """Answers chat completions by rule; ``rule(body)`` gives a status and JSON, or a reply's text."""
+
+    def __init__(self):
+        self.bodies, self.keys, self.models = [], [], ["judge-7b"]
+        self.rule = verdict
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.reply(200, {"data": [{"id": name} for name in outer.models]})
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.bodies.append((self.path, body))
+                outer.keys.append(self.headers.get("Authorization"))
+                said = outer.rule(body)
+                if isinstance(said, str):
+                    usage = {"prompt_tokens": 321, "completion_tokens": 12}
+                    said = 200, {"choices": [{"message": {"content": said}}], "usage": usage}
+                self.reply(*said)
+
+            def reply(self, status, body):
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+def asked(judge, *asks, rollout=TALK):
+    with Asker(judge, retry=Retry(attempts=2, first_wait=0, longest_wait=0)) as asker:
+        return asker(asks or [ASK], [rollout])
+
+
+def test_a_verdict_and_what_it_cost(server, monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", "secret")
+    judge = JudgeServer(server.url, model="judge-7b", key_env="JUDGE_KEY", top_p=0.9, thinking=100)
+    (answer,) = asked(judge)
+    assert answer.one.scores == (1, -1)
+    assert (answer.prompt_tokens, answer.generated_tokens) == (321, 12)
+    ((path, body),) = server.bodies
+    assert path == "/v1/chat/completions"
+    assert (body["model"], body["temperature"], body["top_p"], body["max_tokens"]) == ("judge-7b", 0.7, 0.9, 420)
+    assert 0 <= body["seed"] < 2**31
+    wanted = body["response_format"]["json_schema"]
+    assert wanted["strict"] is True
+    assert wanted["schema"]["required"] == ["code", "verdicts"]
+    assert server.keys == ["Bearer secret"]
+    assert "secret" not in judge.identity + repr(judge.http)
+
+
+def test_votes_are_asked_with_seeds_of_their_own(server):
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b"), Judge(0, PLACES, "labels", votes=3))
+    assert len(answer.samples) == 3
+    assert len({body["seed"] for _, body in server.bodies}) == 3
+    with pytest.raises(
+        ResourceError, match=r"3 votes at temperature 0 are one vote asked 3 times; ask for one, or set"
+    ):
+        asked(JudgeServer(server.url, model="judge-7b", temperature=0.0), Judge(0, PLACES, "labels", votes=3))
+    assert len(asked(JudgeServer(server.url, model="judge-7b", temperature=0.0))[0].samples) == 1
+
+
+def test_a_server_that_takes_no_schema_is_asked_without_from_then_on(server):
+    def no_schema(body):
+        return (400, {"error": {"message": "response_format?"}}) if "response_format" in body else verdict(body)
+
+    server.rule = no_schema
+    judge = JudgeServer(server.url, model="judge-7b", workers=1)
+    (answer,) = asked(judge, Judge(0, PLACES, "labels", votes=3))
+    assert len(answer.samples) == 3
+    assert ["response_format" in body for _, body in server.bodies] == [True, False, False, False]
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b", json_schema=True))
+    assert answer.samples == ()
+    assert "response_format?" in answer.reason
+    server.bodies.clear()
+    assert asked(JudgeServer(server.url, model="judge-7b", json_schema=False))[0].one.scores == (1, -1)
+    assert ["response_format" in body for _, body in server.bodies] == [False]
+
+
+def test_a_server_that_took_a_schema_once_is_not_asked_without(server):
+    replies = iter([verdict, lambda body: (400, {"error": "too long"})])
+    server.rule = lambda body: next(replies)(body)
+    judge = JudgeServer(server.url, model="judge-7b", workers=1)
+    (answer,) = asked(judge, Judge(0, PLACES, "labels", votes=2))
+    assert (len(answer.samples), answer.failed) == (1, 1)
+    assert len(server.bodies) == 2
+
+
+def test_a_context_that_is_too_long_is_refused_whatever_is_tried(server):
+    server.rule = lambda body: (400, {"error": {"message": "context too long"}})
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
+    assert answer.samples == ()
+    assert "context too long" in answer.reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{}]},
+        {"choices": [{"message": []}]},
+        {"choices": {"0": 1}},
+        {"choices": None},
+    ],
+)
+def test_an_answer_without_a_message_is_trouble(server, body):
+    server.rule = lambda asked: (200, body)
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
+    assert (answer.samples, answer.reason) == ((), "the judge's server sent an answer without a message")
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    "usage", [None, [], {}, {"prompt_tokens": -1, "completion_tokens": 10**9}, {"prompt_tokens": "9"}]
+)
+def test_counts_that_cannot_be_are_not_believed(server, usage):
+    server.rule = lambda body: (200, {"choices": [{"message": {"content": verdict(body)}}], "usage": usage})
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
+    assert 100 < answer.prompt_tokens < 2000
+    assert 10 < answer.generated_tokens < 60
+
+
+@pytest.mark.parametrize("content", [None, "", "no idea", 7, ["x"]])
+def test_a_reply_without_a_verdict_is_reminded_and_then_none(server, content):
+    server.rule = lambda body: (200, {"choices": [{"message": {"content": content}}]})
+    (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
+    assert answer.one.scores == (None, None)
+    assert [len(body["messages"]) for _, body in server.bodies] == [2, 4]
+
+
+def test_what_it_cannot_be_asked(server):
+    with pytest.raises(ResourceError, match=r"has no model 'other'; it has judge-7b"):
+        asked(JudgeServer(server.url, model="other"))
+    server.models = []
+    assert asked(JudgeServer(server.url, model="other"))[0].one.scores == (1, -1)  # a server that lists none
+    server.http.shutdown()
+    server.http.server_close()
+    with pytest.raises(ResourceError, match=r"nobody answers at .*; start it or correct the address of the judge"):
+        asked(JudgeServer(server.url, model="judge-7b"))
+    with pytest.raises(ConfigError, match=r"judge: model is ''; give the name that the server knows it by"):
+        JudgeServer(server.url, model="")
+    with pytest.raises(ConfigError, match=r"judge: temperature=-1, top_p=None"):
+        JudgeServer(server.url, model="m", temperature=-1)
+    with pytest.raises(ConfigError, match=r"judge: json_schema is 'yes'; give 'auto', True or False"):
+        JudgeServer(server.url, model="m", json_schema="yes")
+
+
+def test_a_judge_from_what_was_typed(server, tmp_path):
+    judge = judge_from_options(server.url, model="judge-7b", temperature=0.0, thinking=9, workers=3, timeout=5.0)
+    assert (judge.model, judge.temperature, judge.thinking, judge.workers) == ("judge-7b", 0.0, 9, 3)
+    assert asked(judge)[0].one.scores == (1, -1)
+    with pytest.raises(
+        ConfigError, match=r"--judge http://.*: no model was named; give --model, as the server lists it"
+    ):
+        judge_from_options(server.url, model=None)
+    with pytest.raises(ConfigError, match=r"--judge is no address of a server"):
+        judge_from_options("localhost:80", model="m")
+    with pytest.raises(ConfigError, match=r"no judge template named 'nope'"):
+        judge_from_options(server.url, model="m", template="nope")
+
+
+def test_a_template_that_was_typed_is_for_methods_or_for_values(server, tmp_path):
+    own = tmp_path / "mine.toml"
+    own.write_text(
+        'name = "mine"\nversion = 1\n[scale]\nkind = "probability"\n[units]\n[text]\n'
+        'instruction = "How likely, in my words?"\nreminder = "again"\n'
+    )
+    assert not template_for_methods(str(own))
+    assert template_for_methods("labels")
+    server.rule = lambda body: json.dumps(
+        {"code": re.search(r'must be "([0-9a-f]{8})"', body["messages"][0]["content"])[1], "probability": 0.5}
+    )
+    judge = judge_from_options(server.url, model="judge-7b", template=str(own))
+    assert asked(judge, Value(PLACES[1]))[0].one == 0.5
+    assert "in my words" in server.bodies[-1][1]["messages"][0]["content"]
+
+
+def test_a_policys_tokenizer_spells_rollouts_without_text(server):
+    class Tokenizer:
+        def decode(self, ids, **options):
+            return " ".join(f"w{i}" for i in ids)
+
+    judge = judge_from_options(server.url, model="judge-7b", tokenizer=Tokenizer())
+    rollout = Trajectory([Step(prompt_ids=[1, 2], ids=[3]), Step(ids=[4, 5])])
+    assert asked(judge, rollout=rollout)[0].one.scores == (1, -1)
+    assert "w1 w2" in server.bodies[0][1]["messages"][1]["content"]
+    assert "w4 w5" in server.bodies[0][1]["messages"][1]["content"]
