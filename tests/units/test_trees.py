@@ -149,3 +149,14 @@ def test_behind_its_first_fork_a_trajectory_shares_nothing():
 def test_by_tree_of_tokens_is_by_token_where_all_part_everywhere():
     batch = grown(["A", "AB", "ABC", "ABCD"], [0, 1, 2, 3])
     assert (by_tree(batch).unit_of_T == by_token(batch).unit_of_T).all()
+
+
+def test_whose_ends_are_known():
+    # a rollout that does not fork is known by its outcome, though nobody scored its last step; one that failed is not
+    def rollout(failed, outcome):
+        steps = [Step(prompt_ids=[0], ids=[1], reward=0.5), Step(prompt_ids=[0], ids=[2], failed=failed)]
+        return Trajectory(steps, group="g", outcome=outcome)
+
+    units = by_step(Batch.from_trajectories([rollout(False, 1.0), rollout(True, 1.0)]))
+    assert units.valid_N.tolist() == [True, False]
+    assert leaves(units).known_L.tolist() == [True, False]
