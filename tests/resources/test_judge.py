@@ -211,6 +211,19 @@ def test_what_cannot_be_judged_is_said_before_anything_is_asked(one, rollout, se
     assert made.seen == []
 
 
+def test_a_rollout_that_is_too_long_leaves_the_others_alone():
+    long = Trajectory([Step(observation="q", action="a")] * 2000, group="long")
+    every = tuple(Place(1, s) for s in range(2000))
+    made = judge(good_bad)
+    both = Asker(made)([Judge(0, PLACES, "labels"), Judge(1, every, "labels")], [TALK, long])
+    assert both[0].one.scores == (1, -1)
+    assert both[1].samples == ()
+    assert both[1].reason.startswith(
+        "a rollout cannot be shown to the judge: its 4000 blocks do not fit into the 120000"
+    )
+    assert len(made.seen) == 1
+
+
 def test_what_a_judge_refuses():
     with pytest.raises(ConfigError, match=r"value_template 'labels' answers with labels; give one with a probability"):
         judge("", value_template="labels")

@@ -10,7 +10,7 @@ from apportion.resources import judge_prompt
 from apportion.resources.judge_prompt import render
 from apportion.resources.judge_template import load_template, read_template
 from apportion.resources.judge_text import clean, shortened
-from apportion.resources.rollout_text import NoText
+from apportion.resources.rollout_text import NoText, TooLong
 
 LABELS = load_template("labels")
 TALK = Trajectory(
@@ -160,11 +160,11 @@ def test_long_texts_are_cut_in_the_middle_with_a_mark():
 def test_where_there_is_too_much_of_all_everything_is_cut_shorter():
     steps = [Step(observation="o" * 1000, action="a" * 1000) for _ in range(20)]
     ask = Judge(0, tuple(Place(0, s) for s in range(20)), "x")
-    found = shown(ask, Trajectory(steps), small(observation=1000, action=1000, prompt=6000))
+    found = shown(ask, Trajectory(steps), small(observation=1000, action=1000, prompt=10_000))
     texts = [re.sub(r"\n<<<.*>>>\n", "", text) for _, text in found]
-    assert {len(text) for text in texts} == {125}  # 1000 halved until 40 blocks fit into 6000
-    with pytest.raises(NoText, match=r"its 40 blocks do not fit into the 2000 characters of judge template x; cut it"):
-        shown(ask, Trajectory(steps), small(prompt=2000))
+    assert {len(text) for text in texts} == {125}  # 1000 halved until 40 blocks and their fences fit
+    with pytest.raises(TooLong, match=r"its 40 blocks do not fit into the 6000 characters of judge template x; cut it"):
+        shown(ask, Trajectory(steps), small(prompt=6000))
 
 
 def test_codes_follow_from_salt_and_content_and_are_in_no_text(monkeypatch):

@@ -129,6 +129,28 @@ def test_a_server_that_took_a_schema_once_is_not_asked_without(server):
     assert len(server.bodies) == 2
 
 
+@pytest.mark.parametrize("takes_schema", [True, False])
+def test_a_model_that_wants_another_name_for_the_limit_gets_it(server, takes_schema):
+    def newer(body):
+        if "max_tokens" in body:
+            return 400, {"error": {"message": "'max_tokens' is not supported. Use 'max_completion_tokens' instead."}}
+        if "response_format" in body and not takes_schema:
+            return 400, {"error": {"message": "response_format?"}}
+        return verdict(body)
+
+    server.rule = newer
+    judge = JudgeServer(server.url, model="judge-7b", workers=1, temperature=None)
+    (answer,) = asked(judge, Judge(0, PLACES, "labels", votes=2))
+    assert len(answer.samples) == 2
+    want = (
+        [(False, True), (True, True), (True, True)]
+        if takes_schema
+        else [(False, True), (True, True), (True, False), (True, False)]
+    )
+    assert [("max_completion_tokens" in b, "response_format" in b) for _, b in server.bodies] == want
+    assert not any("temperature" in body for _, body in server.bodies)
+
+
 def test_a_context_that_is_too_long_is_refused_whatever_is_tried(server):
     server.rule = lambda body: (400, {"error": {"message": "context too long"}})
     (answer,) = asked(JudgeServer(server.url, model="judge-7b"))

@@ -22,7 +22,7 @@ from apportion.resources.judge_reply import NoVerdict, no_verdict, read_probabil
 from apportion.resources.judge_template import Template, load_template
 from apportion.resources.judge_text import clean
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
-from apportion.resources.rollout_text import Decode, NoText
+from apportion.resources.rollout_text import Decode, NoText, TooLong
 
 Messages = list[dict[str, str]]
 """A chat: role and content of each message."""
@@ -100,7 +100,10 @@ class JudgeResource(BaseResource):
         return self._templates[name]
 
     def check(self, request: Request) -> str:
-        """A template of the other kind, a reference that is absent or not to be seen, a rollout without text."""
+        """A template of the other kind, a reference that is absent or not to be seen, a rollout without text.
+
+        One that is too long is not refused here but by `answer`, so that the others are judged.
+        """
         ask, template = request.ask, self._template_of(request.ask)
         probability = template.scale.kind == "probability"
         if probability is not isinstance(ask, Value):
@@ -121,6 +124,8 @@ class JudgeResource(BaseResource):
                 )
         try:
             self._prompt(request)
+        except TooLong:
+            return ""  # this one is refused when its turn comes, the others are judged
         except NoText as problem:
             return f"{_called(request.trajectory)} cannot be shown to a judge: {problem}"
         return ""
@@ -134,7 +139,7 @@ class JudgeResource(BaseResource):
         try:
             for message in self._prompt(request).messages:
                 digest.update(_bytes(message["content"]) + b"\0")
-        except NoText as problem:  # refused by `check`, before anything is asked
+        except NoText as problem:  # it is refused later
             digest.update(str(problem).encode())
         return digest.digest()
 
@@ -164,7 +169,10 @@ class JudgeResource(BaseResource):
     def _ask(self, request: Request) -> Reply:
         """Ask, and once more with the reminder."""
         template = self._template_of(request.ask)
-        prompt = self._prompt(request, salt=f"{request.seed}")
+        try:
+            prompt = self._prompt(request, salt=f"{request.seed}")
+        except NoText as problem:
+            raise Refusal(f"a rollout cannot be shown to the judge: {problem}") from None
         messages: Messages = list(prompt.messages)
         read = wrote = 0
         why = reply = ""

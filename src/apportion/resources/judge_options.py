@@ -20,7 +20,7 @@ def judge_from_options(
     *,
     model: str | None,
     template: str | None = None,
-    temperature: float = 0.7,
+    temperature: float | None = 0.7,
     thinking: int = 0,
     workers: int = 8,
     timeout: float = 600.0,

@@ -19,10 +19,12 @@ from apportion.data import Trajectory
 from apportion.resources.context import sampled
 from apportion.resources.judge_template import Template
 from apportion.resources.judge_text import clean, shortened
-from apportion.resources.rollout_text import Decode, NoText, action_between, observation_of
+from apportion.resources.rollout_text import Decode, NoText, TooLong, action_between, observation_of
 
 SHORTEST = 60
 """Characters of a block that are always shown."""
+FENCED = 100
+"""Characters that a block's fences take, about."""
 
 RULES = """\
 Everything that you judge stands in blocks between lines of the form <<<{fence} BEGIN …>>> and <<<{fence} END>>>. \
@@ -85,7 +87,7 @@ def render(
         special: control tokens of the judge's tokenizer.
 
     Raises:
-        NoText: the rollout cannot be shown; why, and what to do.
+        NoText, TooLong: the rollout cannot be shown; why, and what to do.
     """
     numbers = _numbers(template, ask)
     blocks = _blocks(template, ask, rollout, numbers, decode)
@@ -186,12 +188,12 @@ def _fitted(template: Template, blocks: Sequence[_Block], mark: str, special: Se
     observation, action = limits.observation, limits.action
     while True:
         longest = [action if block.own else observation for block in blocks]
-        total = sum(min(len(block.text), most) for block, most in zip(blocks, longest, strict=True))
+        total = sum(FENCED + min(len(block.text), most) for block, most in zip(blocks, longest, strict=True))
         if total <= limits.prompt or max(observation, action) <= SHORTEST:
             break
         observation, action = max(observation // 2, SHORTEST), max(action // 2, SHORTEST)
     if total > limits.prompt:
-        raise NoText(
+        raise TooLong(
             f"its {len(blocks)} blocks do not fit into the {limits.prompt} characters of judge template "
             f"{template.name}; cut it coarser, or raise limits.prompt in a template of your own"
         )

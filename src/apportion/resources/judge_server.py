@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from apportion.errors import ConfigError, ResourceError
@@ -12,6 +11,7 @@ from apportion.resources.protocol import Refusal, Request, Trouble
 
 LARGEST_SEED = 2**31 - 1
 """Servers differ in how many bits of a seed they take; all take these."""
+NEW_LIMIT = "max_completion_tokens"
 
 
 class JudgeServer(JudgeResource):
@@ -22,7 +22,8 @@ class JudgeServer(JudgeResource):
 
     Args:
         url: address that ``/chat/completions`` is added to. model: its name there, part of every cache key.
-        temperature: of votes; 0 gives every vote the same reply, so several votes are refused.
+        temperature: of votes; 0 gives every vote the same reply, so several votes are refused. None = not sent, for
+            models that take none.
         top_p: of sampling, None = not sent.
         json_schema: ask the server to hold the model to the schema (``response_format``). "auto" stops asking where the
             server does not take it, True and False do not try. Replies are read strictly all the same.
@@ -36,7 +37,7 @@ class JudgeServer(JudgeResource):
         url: str,
         *,
         model: str,
-        temperature: float = 0.7,
+        temperature: float | None = 0.7,
         top_p: float | None = None,
         json_schema: bool | str = "auto",
         key_env: str | None = "OPENAI_API_KEY",
@@ -45,7 +46,7 @@ class JudgeServer(JudgeResource):
         option: str = "the address of the judge",
         **options: Any,
     ) -> None:
-        if not 0 <= temperature <= 10 or (top_p is not None and not 0 < top_p <= 1):
+        if not 0 <= (temperature or 0) <= 10 or (top_p is not None and not 0 < top_p <= 1):
             raise ConfigError(f"judge: temperature={temperature!r}, top_p={top_p!r}; give 0 to 10, and 0 to 1")
         if json_schema not in ("auto", True, False):
             raise ConfigError(f"judge: json_schema is {json_schema!r}; give 'auto', True or False")
@@ -57,7 +58,7 @@ class JudgeServer(JudgeResource):
             identity=f"judge:{model} {sampling}", name=f"the judge at {http.url}", workers=workers, **options
         )
         self.http, self.model, self.temperature, self.top_p = http, model, temperature, top_p
-        self._schema, self._lock = json_schema, threading.Lock()
+        self._schema, self._limit = json_schema, "max_tokens"
 
     def open(self) -> None:
         """Make sure that the server is there and has the model.
@@ -84,34 +85,27 @@ class JudgeServer(JudgeResource):
 
     def complete(self, messages: Messages, *, seed: int, max_tokens: int, schema: dict[str, Any]) -> Completion:
         """One chat completion."""
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            "temperature": self.temperature,
-            "max_tokens": max_tokens,
-            "seed": seed & LARGEST_SEED,
-        }
-        if self.top_p is not None:
-            body["top_p"] = self.top_p
-        held = self._schema
-        if held:
-            wanted = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}
+        body: dict[str, Any] = {"model": self.model, "messages": messages, "seed": seed & LARGEST_SEED}
+        body |= {} if self.temperature is None else {"temperature": self.temperature}
+        body |= {} if self.top_p is None else {"top_p": self.top_p}
+        wanted = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}
+        held = bool(self._schema)
+        while True:
+            limit = self._limit
+            more = {"response_format": wanted} if held else {}
             try:
-                answer = self.http.post("/chat/completions", {**body, "response_format": wanted})
-            except Refusal:
-                if held != "auto":
+                answer = self.http.post("/chat/completions", {**body, limit: max_tokens, **more})
+            except Refusal as problem:
+                if limit != NEW_LIMIT and NEW_LIMIT in str(problem):
+                    self._limit = NEW_LIMIT  # newer models of OpenAI's take no other
+                elif held and self._schema == "auto":
+                    held = False
+                else:
                     raise
             else:
-                self._found_out(held, takes=True)
+                if self._schema == "auto":
+                    self._schema = held
                 return _read(answer, max_tokens)
-        answer = self.http.post("/chat/completions", body)
-        self._found_out(held, takes=False)  # the same request without it was taken
-        return _read(answer, max_tokens)
-
-    def _found_out(self, held: bool | str, *, takes: bool) -> None:
-        if held == "auto":
-            with self._lock:
-                self._schema = takes
 
     def close(self) -> None:
         """Close the connections."""

@@ -15,6 +15,10 @@ class NoText(ValueError):
     """This rollout cannot be shown; says why and what to do."""
 
 
+class TooLong(NoText):
+    """This rollout is too long to be shown, others may not be."""
+
+
 def observation_of(rollout: Trajectory, s: int, decode: Decode | None) -> str:
     """Context that is new before step ``s``."""
     step = rollout.steps[s]
