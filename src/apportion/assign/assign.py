@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from apportion.asks import Answer
-from apportion.assign.cost import free, planned, price
+from apportion.assign.cost import free, most_asked, planned, price
 from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
 from apportion.errors import ConfigError, DataError
@@ -42,7 +42,7 @@ def assign(method: str, units: Units, *, ask: Asker | None = None, **params: Any
     node = check_expression(method, params)
     if not isinstance(units, Units):
         raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
-    _check_asker(node, ask)
+    _check_asker(node, units, ask)
     return _credit(node, units, ask)
 
 
@@ -77,7 +77,7 @@ def remake(record: Mapping[str, Any], units: Units, *, ask: Asker | None = None)
     held = {node.name: params} if isinstance(node, Leaf) else dict(params)
     node = each_leaf(node, lambda leaf: Leaf(leaf.name, held.pop(_key(leaf, held))))
     _check(node)
-    _check_asker(node, ask)
+    _check_asker(node, units, ask)
     return _credit(node, units, ask)
 
 
@@ -124,10 +124,12 @@ def required_needs(method: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(needs))
 
 
-def _check_asker(node: Node, ask: Asker | None) -> None:
+def _check_asker(node: Node, units: Units, ask: Asker | None) -> None:
+    """Somebody is there to be asked; nobody is needed where the plan is empty (siblings in the data, for instance)."""
     if ask is None:
-        for spec in (get(leaf.name) for leaf in leaves(node)):
-            if spec.plan is not None:
+        for leaf in leaves(node):
+            spec = get(leaf.name)
+            if spec.plan is not None and _would_ask(spec, units, spec.bind(leaf.params)):
                 needs = " and ".join(need.replace("_", " ") for need in spec.needs)
                 raise ConfigError(
                     f"{spec.name} asks a {needs}, and nobody was given to ask; pass ask=Asker(...) with a resource, "
@@ -135,6 +137,11 @@ def _check_asker(node: Node, ask: Asker | None) -> None:
                 )
     elif not isinstance(ask, Asker):
         raise ConfigError(f"ask is a {type(ask).__name__}; give an apportion.Asker around the resource")
+
+
+def _would_ask(spec: MethodSpec, units: Units, bound: Mapping[str, Any]) -> bool:
+    spec.check(units)
+    return len(most_asked(spec, units, bound)) > 0
 
 
 def _credit(node: Node, units: Units, ask: Asker | None) -> Credit:
@@ -186,14 +193,14 @@ def _run(node: Node, units: Units, ask: Asker | None) -> Credit:
 
 def _asked(spec: MethodSpec, units: Units, params: Mapping[str, Any], ask: Asker | None) -> Credit:
     """Plan, ask, fold; the fold's credit with what the answers cost."""
-    assert ask is not None  # _check_asker
     bound = spec.bind(params)
     spec.check(units)
     answers: list[Answer] = []
     rollouts = units.batch.trajectories
-    if spec.most is not None:
+    if spec.most is not None and ask is not None:
         ask.admit(spec.most(units, **bound), rollouts, who=spec.name)
     while asks := planned(spec, units, answers, bound):
+        assert ask is not None  # _check_asker
         answers += ask(asks, rollouts, who=spec.name)
         if not spec.adaptive:
             break
