@@ -1,6 +1,6 @@
 """The front door: `assign`, composition of methods, re-making a credit from its record."""
 
-from apportion.assign.assign import assign, check_expression, cost, remake, required_cut
+from apportion.assign.assign import assign, check_expression, cost, remake, required_cut, required_needs
 from apportion.assign.expression import parse
 
-__all__ = ["assign", "check_expression", "cost", "parse", "remake", "required_cut"]
+__all__ = ["assign", "check_expression", "cost", "parse", "remake", "required_cut", "required_needs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, demo, grams, methods, train, view
+from apportion.cli import assign, check, convert, cost, demo, grams, methods, train, view
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ for _name, _command, _settings in (
     ("methods", methods.methods, None),
     ("describe", methods.describe, None),
     ("assign", assign.assign, dict(FREE)),
+    ("cost", cost.cost, dict(FREE)),
     ("check", check.check, None),
     ("view", view.view, None),
     ("convert", convert.convert, None),

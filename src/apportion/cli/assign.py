@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
+from apportion.cli.asking import Asking, asks
+from apportion.cli.asking_progress import asking_bar, tell
+from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
 from apportion.cli.output import emit_json, progress, remark, table
-from apportion.cli.params import cut_of, method_params
-from apportion.cli.sources import load
+from apportion.cli.params import method_params
 from apportion.credit import Credit
 from apportion.data import Batch
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, ResourceError
 from apportion.numerics import seg_mean
 
+if TYPE_CHECKING:
+    from apportion.resources import Asker
+    from apportion.units import Units
 
+
+@asks
 def assign(
     context: typer.Context,
     path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
@@ -39,52 +45,80 @@ def assign(
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
+    *,
+    asking: Asking,
 ) -> None:
     """Divide the credit for the outcomes among the units; further options are parameters of the method.
 
     --grams FILE is the list of `hicra`. A cut takes options in brackets: --unit "segment(by='cutpoint', interval=5)".
 
+    Methods that ask go on where they were stopped: the same command with the same --cache pays for nothing twice.
+
     Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
     """
-    from apportion.assign import assign as assign_credit
     from apportion.assign import check_expression, required_cut
     from apportion.credit.files import check_credit_path, write_credit
-    from apportion.units import CUTS, STATES
 
     if not path.exists() and any(Path(argument).exists() for argument in context.args):
         raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
     params = method_params(context.args)
     if isinstance(params.get("grams"), str):
         params["grams"] = grams_of(params["grams"])
+    asking.take(params, method)
     check_expression(method, params)
     if out is not None:
         check_credit_path(out)
-    level, keyed = cut_of(unit or required_cut(method))
-    if level not in CUTS:
-        raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
-    takes = inspect.signature(CUTS[level]).parameters
-    for name in keyed:
-        if name not in takes:
-            raise ConfigError(f"by_{level} takes no {name}; it takes {', '.join(list(takes)[1:]) or 'no options'}")
-    if states not in STATES:
-        raise ConfigError(f"no state rule named {states!r}; there are {', '.join(STATES)}")
-    by_rule = states != "exact"
-    if by_rule and "state" not in takes:
-        raise ConfigError(f"--states {states} needs units with states, and by_{level} has none; cut by step or turn")
-    keyed |= {"state": states} if by_rule else {}
-    batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
-    with progress(f"crediting {len(batch)} trajectories"):
-        credit = assign_credit(method, CUTS[level](batch, **keyed), **params)
+    cut = checked_cut(unit or required_cut(method), states)
+    _check_somebody(method, asking)
+    units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    batch = units.batch
+    credit, ask = _credit(method, units, params, asking)
     if out is not None:
         with progress(f"writing {out.name}"):
             write_credit(out, credit)
+    by_rule = states != "exact"
     summary = _summary(credit) | ({"states": states, "stripped": _stripped(batch, states)} if by_rule else {})
+    summary |= {"asking": ask.summary.to_dict()} if ask is not None else {}
     if json:
         emit_json({"schema": "apportion.assign/1", "out": None if out is None else str(out), **summary})
-        return
-    _show(credit, summary)
-    if out is not None:
-        remark(f"wrote {out}; look at it with `apportion view {out}`")
+    else:
+        _show(credit, summary)
+        if ask is not None:
+            tell(ask.summary)
+        if out is not None:
+            remark(f"wrote {out}; look at it with `apportion view {out}`")
+    if ask is not None and ask.summary.failed and not ask.summary.asked + ask.summary.cached:
+        raise ResourceError("nothing that was asked was answered, so no credit is known; see the reasons above")
+
+
+def _check_somebody(method: str, asking: Asking) -> None:
+    """Before any file is read: a method that asks has somebody to ask."""
+    from apportion.assign import required_needs
+
+    wanted = required_needs(method)
+    if wanted and not asking.anybody:
+        raise ConfigError(
+            f"{method} asks a {' and a '.join(need.replace('_', ' ') for need in wanted)}; say whom: --resampler URL, "
+            "--reward-model PATH or --judge URL. What it would cost tells `apportion cost`"
+        )
+
+
+def _credit(method: str, units: Units, params: dict[str, Any], asking: Asking) -> tuple[Credit, Asker | None]:
+    """The credit, and who was asked for it; None where the method asks nobody."""
+    from apportion.assign import assign as assign_credit
+    from apportion.assign import required_needs
+
+    if not required_needs(method):
+        with progress(f"crediting {len(units.batch)} trajectories"):
+            return assign_credit(method, units, **params), None
+    with asking_bar() as told, asking.asker(units.batch, told) as ask:
+        try:
+            return assign_credit(method, units, ask=ask, **params), ask
+        except KeyboardInterrupt:
+            tell(ask.summary)
+            kept = f"{len(ask.cache)} answers are in {asking.cache}; the same command goes on from there"
+            remark(kept if asking.cache is not None else "answers are lost without --cache")
+            raise
 
 
 def _stripped(batch: Batch, states: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from apportion.asks import Continuation, Continue, Move, Place
 from apportion.data import Step, Trajectory
@@ -239,19 +239,19 @@ def answer_text(rollout: Trajectory, upto: Place) -> str:
     return "".join([*parts, action_text(rollout.steps[upto.step], 0, upto.token)])
 
 
-def whole_answer(rollout: Trajectory, speller: Speller | None) -> str:
-    """The last answer of a recorded rollout as text, from its ids where a tokenizer is given.
+def recorded_answer(rollout: Trajectory, spell: Callable[[Sequence[int]], str | None]) -> str:
+    """The last answer of a recorded rollout as text; its ids are spelled only where there is no text.
 
     Raises:
-        ConfigError: it is ids alone, and there is no tokenizer.
+        ConfigError: it is ids alone, and nobody can spell them.
     """
-    end = Place(0, len(rollout.steps) - 1, 1 << 62)
     steps = rollout.steps[answer_begins(rollout) :]
-    if speller is not None and all(step.ids is not None for step in steps):
-        return speller.text(answer_ids(rollout, end))
-    if any(step.action is None for step in steps):
+    if all(step.action is not None for step in steps):
+        return "".join(step.action or "" for step in steps)
+    text = spell(answer_ids(rollout, Place(0, len(rollout.steps) - 1, 1 << 62)))
+    if text is None:
         raise ConfigError(f"the answer of rollout {rollout.id} is token ids alone; give the policy's tokenizer")
-    return "".join(step.action or "" for step in steps)
+    return text
 
 
 def _heard(step: Step) -> bool:

@@ -125,7 +125,9 @@ def quote(
         generated_tokens=sum(load.most_generated for load in loads),
         expected_tokens=round(expected),
         exact=exact and all(load.exact for load in loads),
-        seconds=None if speed is None else _seconds(speed, len(loads), expected),
+        seconds=None
+        if speed is None
+        else _seconds(speed, len(loads), sum(load.prompt_tokens for load in loads), expected),
     )
 
 
@@ -134,11 +136,13 @@ def rest_of(rollout: Trajectory, step: int, token: int) -> int:
     return sum(sampled(s) for s in rollout.steps[step:]) - token
 
 
-def _seconds(speed: Speed, requests: int, expected: float) -> float:
-    """By generated tokens where the measurement generated any, else by requests."""
+def _seconds(speed: Speed, requests: int, prompt: int, expected: float) -> float:
+    """By generated tokens where the measurement generated any, else by requests, else by tokens of the prompts."""
     if speed.generated_tokens and expected:
         return expected * speed.seconds / speed.generated_tokens
-    return requests * speed.seconds / max(speed.requests, 1)
+    if speed.requests or not speed.prompt_tokens:
+        return requests * speed.seconds / max(speed.requests, 1)
+    return prompt * speed.seconds / speed.prompt_tokens
 
 
 def _size(rollout: Trajectory, steps: int) -> int:

@@ -58,6 +58,10 @@ class Sampler(Protocol):
         """One outcome for each prompt, in order."""
 
 
+NEAR = 8
+"""Ids before a text that can change how it is spelled."""
+
+
 class Speller:
     """Token ids to text and back, by a tokenizer of transformers.
 
@@ -79,6 +83,12 @@ class Speller:
     def text(self, ids: Sequence[int]) -> str:
         """Text of ids; tokens of the format (end of text, pad, …) are not part of it."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def after(self, context: Sequence[int], ids: Sequence[int]) -> str:
+        """Text of ids as they read after others (a blank at their beginning may hang on what came before)."""
+        before = list(context[-NEAR:])
+        whole, known = self.text([*before, *ids]), self.text(before)
+        return whole[len(known) :] if whole.startswith(known) else self.text(ids)
 
     def ids(self, text: str) -> list[int]:
         """Ids of a text that goes on after others: nothing is put before or after it."""

@@ -1,0 +1,220 @@
+"""Options of every command that may ask somebody: who, at what price, where answers are kept."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from apportion.errors import ConfigError
+
+if TYPE_CHECKING:
+    from apportion.data import Batch
+    from apportion.resources import Asker, Progress, Resource
+
+PANEL = "Asking (for methods that need more than the rollouts)"
+
+
+def _option(default: Any, *names: str, help: str) -> Any:
+    return typer.Option(default, *names, help=help, rich_help_panel=PANEL)
+
+
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "resampler": (
+        str,
+        _option(
+            "", "--resampler", help="The policy: address of an OpenAI-compatible server, or a model's folder or name."
+        ),
+    ),
+    "resampler_model": (str, _option("", "--resampler-model", help="Its name on the server; default: the only one.")),
+    "reference_model": (
+        str,
+        _option("", "--reference-model", help="Reference model: name on the server, or a folder."),
+    ),
+    "tokenizer": (str, _option("", "--tokenizer", help="The policy's tokenizer: folder or hub name.")),
+    "chat": (bool, _option(False, "--chat", help="Ask the server's chat endpoint (rollouts of text).")),
+    "temperature": (
+        float,
+        _option(
+            1.0, "--resampler-temperature", help="Also --temperature, if the method has no parameter of that name."
+        ),
+    ),
+    "top_p": (float, _option(1.0, "--resampler-top-p", help="Nucleus sampling; also --top-p.")),
+    "max_tokens": (int, _option(1024, "--resampler-max-tokens", help="Of one continuation; also --max-tokens.")),
+    "stop": (list[str], _option([], "--resampler-stop", help="Text that ends an answer; may be repeated.")),
+    "scorer": (
+        str,
+        _option(
+            "auto",
+            "--scorer",
+            help="Reward of a continuation: exact, contains, number, reward (of the reward model), "
+            "package.module:function, or auto: that of the first three which gives the recorded outcomes.",
+        ),
+    ),
+    "reward_model": (str, _option("", "--reward-model", help="A sequence classifier: folder or hub name.")),
+    "judge": (str, _option("", "--judge", help="Address of the judge's OpenAI-compatible server.")),
+    "judge_model": (str, _option("", "--model", "--judge-model", help="The judge's name there.")),
+    "judge_template": (str, _option("", "--judge-template", help="Name or path of the judge's prompt template.")),
+    "cache": (Path, _option(None, "--cache", help="File that keeps answers: what was paid for is not asked again.")),
+    "budget_requests": (int, _option(None, "--budget-requests", help="Requests at most, repeated ones included.")),
+    "budget_tokens": (int, _option(None, "--budget-tokens", help="Prompt and generated tokens at most.")),
+    "partial": (bool, _option(False, "--partial", help="Where the budget is short, ask what fits.")),
+    "ask_seed": (int, _option(0, "--ask-seed", help="Another seed, other samples.")),
+    "workers": (int, _option(16, "--workers", help="Requests at a time.")),
+    "timeout": (float, _option(600.0, "--timeout", help="Seconds to wait for one answer.")),
+    "key_env": (str, _option("OPENAI_API_KEY", "--key-env", help="Environment variable that holds the server's key.")),
+}
+"""Keyword of `Asking`, its type, and the option."""
+
+SHORT = ("temperature", "top_p", "max_tokens")
+"""Options that may be written without ``resampler-`` where the method has no parameter of that name."""
+
+
+@dataclass
+class Asking:
+    """What the user said about asking; the fields are the keys of `OPTIONS`."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.given[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def take(self, params: dict[str, Any], method: str) -> None:
+        """Move what was written short (``--temperature``) out of the parameters, unless the method takes it."""
+        from apportion.assign import check_expression
+        from apportion.assign.expression import leaves
+        from apportion.methods import get
+
+        taken = {name for leaf in leaves(check_expression(method)) for name in get(leaf.name).defaults}
+        for name in SHORT:
+            if name in params and name not in taken:
+                value = params.pop(name)
+                kind = OPTIONS[name][0]
+                if isinstance(value, bool) or not isinstance(value, int | float) or kind(value) != value:
+                    raise ConfigError(f"--{name.replace('_', '-')} is {value!r}; give a {kind.__name__}")
+                self.given[name] = kind(value)
+                self.given[f"{name}_said"] = True
+        if self.judge_template and "template" in taken and "template" not in params:
+            from apportion.resources.judge_options import template_for_methods
+
+            if template_for_methods(self.judge_template):
+                params["template"] = self.judge_template
+
+    @property
+    def anybody(self) -> bool:
+        """Somebody was named."""
+        return bool(self.resampler or self.reward_model or self.judge)
+
+    def asker(self, batch: Batch, progress: Callable[[Progress], None] | None = None, *, dry: bool = False) -> Asker:
+        """Everybody that was named, around one budget and one cache.
+
+        Args:
+            batch: the rollouts, by which ``--scorer auto`` is found.
+            progress: called as answers arrive.
+            dry: nothing will be asked, so a cache that is not there is not made.
+        """
+        from apportion.resources import Asker, Budget
+
+        budget = Budget(self.budget_requests, self.budget_tokens, when_short="partial" if self.partial else "refuse")
+        if self.ask_seed < 0:
+            raise ConfigError(f"--ask-seed is {self.ask_seed}; give a whole number from 0 on")
+        cache = None if dry and self.cache is not None and not self.cache.exists() else self.cache
+        return Asker(*self._resources(batch), budget=budget, cache=cache, seed=self.ask_seed, progress=progress)
+
+    def _resources(self, batch: Batch) -> list[Resource]:
+        from apportion.resources import OpenAIServer
+
+        out: list[Resource] = []
+        reward = self._reward_model()
+        if self.resampler:
+            settings: dict[str, Any] = {
+                "tokenizer": self.tokenizer or None,
+                "temperature": self.temperature,
+                "top_p": self.top_p,
+                "max_tokens": self.max_tokens,
+                "stop": tuple(self.stop),
+            }
+            if "://" in self.resampler:
+                policy: Any = OpenAIServer(
+                    self.resampler,
+                    self.resampler_model or None,
+                    reference=self.reference_model or None,
+                    chat=self.chat,
+                    key_env=self.key_env or None,
+                    timeout=self.timeout,
+                    workers=self.workers,
+                    option="--resampler",
+                    **settings,
+                )
+            else:
+                from apportion.resources.hf_policy import HFPolicy
+
+                policy = HFPolicy(self.resampler, reference=self.reference_model or None, **settings)
+            policy.scorer = self._scorer(batch, policy, reward)
+            out.append(policy)
+        if reward is not None:
+            out.append(reward)
+        if self.judge:
+            from apportion.resources.judge_options import judge_from_options
+
+            out.append(
+                judge_from_options(
+                    self.judge,
+                    model=self.judge_model or None,
+                    template=self.judge_template or None,
+                    workers=self.workers,
+                    timeout=self.timeout,
+                    key_env=self.key_env or None,
+                    tokenizer=self.tokenizer or None,
+                )
+            )
+        return out
+
+    def _reward_model(self) -> Any:
+        if not self.reward_model:
+            return None
+        from apportion.resources.hf_reward import HFReward
+
+        return HFReward(self.reward_model, policy_tokenizer=self.tokenizer or None)
+
+    def _scorer(self, batch: Batch, policy: Any, reward: Any) -> Any:
+        from apportion.resources.continuer import recorded_answer
+        from apportion.resources.scorers import fitting, scorer_of
+
+        if self.scorer == "reward":
+            if reward is None:
+                raise ConfigError("--scorer reward wants a reward model; give --reward-model")
+            return reward.as_scorer()
+        if self.scorer != "auto":
+            return scorer_of(self.scorer)
+        return fitting(batch.trajectories, lambda rollout: recorded_answer(rollout, policy.spell))
+
+
+def asks(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options; it gets them as one `Asking` in its parameter ``asking``."""
+    own = inspect.signature(command)
+
+    @functools.wraps(command)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in OPTIONS}
+        return command(*args, asking=Asking(given), **kwargs)
+
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
+        for name, (kind, option) in OPTIONS.items()
+    ]
+    kept = [parameter for name, parameter in own.parameters.items() if name != "asking"]
+    inner.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + added
+    )
+    hints: Mapping[str, Any] = {name: kind for name, (kind, _) in OPTIONS.items()}
+    inner.__annotations__ = {k: v for k, v in command.__annotations__.items() if k != "asking"} | dict(hints)
+    return inner
