@@ -23,6 +23,9 @@ SIGNATURES = {
     "by_agent": "batch, *, state=None",
     "by_token": "batch",
     "by_tree": "batch",
+    "by_segment": "batch, by='newline', *, count=None, size=None, interval=None, rho=None, share=None, splitter=None, "
+    "parser=None, decode=None, min_tokens=1, max_segments=None",
+    "on_truncated": "batch, policy, *, penalty=0.0",
     "read": "paths, *, skip_bad=False",
     "write": "path, what",
     "register": "name, *, unit='step', units=(), family, reads=(), needs=(), source, holds=(), chain=False, "

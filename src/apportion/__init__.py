@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from apportion.assign import assign, cost, remake
 from apportion.check import Finding, Findings, check
 from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit, write_credit
-from apportion.data import Batch, Row, Step, Trajectory, fold, read, stream, unfold
+from apportion.data import Batch, Row, Step, Trajectory, fold, on_truncated, read, stream, unfold
 from apportion.data import write as _write_rollouts
 from apportion.errors import (
     ApportionError,
@@ -88,6 +88,7 @@ __all__ = [
     "describe",
     "fold",
     "methods",
+    "on_truncated",
     "read",
     "read_credit",
     "register",

@@ -68,6 +68,44 @@ def test_dual_clip_caps_the_loss_of_a_token_that_exploded():
         losses.ppo(exploded, dual_clip=1)
 
 
+@pytest.mark.parametrize("name", ["ppo", "gspo", "gspo_token"])
+def test_delta_caps_the_ratio_before_the_comparison(name):
+    # ratio e^1.5 = 4.481689; clipped 1.2. A < 0: the unclipped side decides, 4.48 -> 3. A > 0: the clip decides anyway
+    wide = {"eps_low": 0.2, "eps_high": 0.2}
+    loss = LOSSES[name]
+    for advantage, want, capped in ((-1.0, 4.481689, 3.0), (2.0, -2.4, -2.4)):
+        given = tokens([advantage], log_ratio=np.array([1.5]), logp=[-1.0])
+        assert_allclose(loss(given, **wide), [want], atol=1e-6)
+        assert_allclose(loss(given, **wide, delta=3.0), [capped], atol=1e-6)
+    assert_allclose(loss(given, **wide, delta=1.1), [-2.2])  # a cap below the clip decides
+    exploded = tokens([-1.0], log_ratio=np.array([1.5]), logp=[-1.0])
+    assert gradient(loss, exploded, **wide, delta=3.0) == [0]
+    assert_allclose(loss(exploded, **wide, delta=5.0), loss(exploded, **wide))
+
+
+def test_where_credit_is_negative_delta_is_dual_clip():
+    rng = np.random.default_rng(4)
+    given = tokens(-rng.exponential(size=50), rng.normal(size=50) * 2, -rng.exponential(size=50))
+    assert_allclose(losses.ppo(given, delta=3.0), losses.ppo(given, dual_clip=3.0))
+    assert (losses.ppo(given) > losses.ppo(given, delta=3.0) + 1e-9).any()
+
+
+@pytest.mark.parametrize("name", ["ppo", "gspo", "gspo_token"])
+@pytest.mark.parametrize("on", ["numpy", "torch"])
+def test_bounds_of_a_ratio_are_in_order(name, on):
+    if on == "torch":
+        pytest.importorskip("torch")
+    loss = losses.get(name, on=on)
+    for option in ("eps_low", "eps_high"):
+        for bad in (-0.1, float("nan")):
+            with pytest.raises(ConfigError, match=f"{name}: {option} is {bad}; it is a distance from the ratio 1, so"):
+                loss(None, **{option: bad})
+    for option in ("delta", *(["dual_clip"] if name == "ppo" else [])):
+        for bad in (1.0, float("nan")):
+            with pytest.raises(ConfigError, match=f"{name}: {option} is {bad}; it must be above 1, e"):
+                loss(None, **{option: bad})
+
+
 def test_gspo_has_one_ratio_per_row():
     # mean log-ratio 0.1: s = 1.105171, clipped to 1.0004 for gains
     assert_allclose(-losses.gspo(tokens(1)), [1.0004] * 3)
@@ -135,8 +173,11 @@ def test_kl_estimators():
         kl(d, d, "k4")
 
 
+GROUPED = {"group_of_T": np.array([0, 0, 1, 1, 1, 1])}  # the two worked rows in groups of their own
+
 WORKED = {
     "token-mean": 2 / 6,
+    "group-mean-token-mean": 0.0,
     "seq-mean-token-mean": 0.0,
     "seq-mean-token-sum": 1.0,
     "seq-mean-token-sum-norm": 0.125,
@@ -146,7 +187,22 @@ WORKED = {
 @pytest.mark.parametrize("mode", AGGREGATIONS)
 def test_aggregation_on_the_worked_rows(mode):
     loss, row = np.array([-1, -1, 1, 1, 1, 1.0]), np.array([0, 0, 1, 1, 1, 1])
-    assert aggregate(loss, np.ones(6), row, mode, length=8) == pytest.approx(WORKED[mode])
+    assert aggregate(loss, np.ones(6), row, mode, length=8, **GROUPED) == pytest.approx(WORKED[mode])
+
+
+def test_dapo_as_printed_takes_the_token_mean_of_each_group():
+    # two rows of one group, [-1, -1] and [1, 1, 1, 1]: 2/6; another group [3]: 3. verl's token mean of all is 5/7
+    loss, row, group = np.array([-1, -1, 1, 1, 1, 1, 3.0]), [0, 0, 1, 1, 1, 1, 2], [5, 5, 5, 5, 5, 5, 0]
+    assert aggregate(loss, np.ones(7), row, "group-mean-token-mean", group_of_T=group) == pytest.approx(5 / 3)
+    assert aggregate(loss, np.ones(7), row) == pytest.approx(5 / 7)
+    assert denominator(np.ones(7), row, "group-mean-token-mean", group_of_T=group) == 2
+    for call in (aggregate, lambda loss, *rest: denominator(*rest)):
+        with pytest.raises(
+            ConfigError, match="'group-mean-token-mean' needs group_of_T, the group of each token; give"
+        ):
+            call(loss, np.ones(7), row, "group-mean-token-mean")
+    with pytest.raises(DataError, match=r"group_of_T has shape \(6,\) and weight_T \(7,\); give one entry per token"):
+        shares(np.ones(7), row, "group-mean-token-mean", group_of_T=group[1:])
 
 
 def test_not_dividing_by_the_rows_reproduces_verl():
@@ -160,8 +216,8 @@ def test_a_row_that_is_left_out_is_not_counted_either(mode):
     # case T5: [[1, 1], [1, 1, 1, 1]], the second row unused; dividing by all six tokens gives 1/3
     loss, row = np.ones(6), np.array([0, 0, 1, 1, 1, 1])
     weight = np.array([1, 1, 0, 0, 0, 0])
-    alone = aggregate(loss[:2], weight[:2], row[:2], mode, length=4)
-    assert aggregate(loss, weight, row, mode, length=4) == pytest.approx(alone)
+    alone = aggregate(loss[:2], weight[:2], row[:2], mode, length=4, group_of_T=row[:2])
+    assert aggregate(loss, weight, row, mode, length=4, group_of_T=row) == pytest.approx(alone)
     if mode == "token-mean":
         assert alone == 1.0
 
@@ -190,13 +246,16 @@ def test_micro_batches_add_up_to_the_whole(mode):
     row = np.repeat(np.arange(7), [1, 5, 2, 2, 8, 3, 4])
     loss, weight = rng.normal(size=25), rng.integers(0, 3, size=25) / 2.0
     weight[row == 3] = 0
-    whole = aggregate(loss, weight, row, mode, length=9)
-    total = denominator(weight, row, mode)
+    group = np.array([0, 0, 1, 1, 1, 2, 2])[row]  # no cut goes through one
+    whole = aggregate(loss, weight, row, mode, length=9, group_of_T=group)
+    total = denominator(weight, row, mode, group_of_T=group)
     cuts = [row < 2, (row >= 2) & (row < 5), row >= 5]
-    by_denominator = [aggregate(loss[c], weight[c], row[c], mode, length=9, denominator=total) for c in cuts]
+    by_denominator = [
+        aggregate(loss[c], weight[c], row[c], mode, length=9, denominator=total, group_of_T=group[c]) for c in cuts
+    ]
     assert sum(by_denominator) == pytest.approx(whole)
     anyhow = np.arange(25) % 3  # cuts through rows: by shares
-    share = shares(weight, row, mode, length=9)
+    share = shares(weight, row, mode, length=9, group_of_T=group)
     assert sum((share[anyhow == k] * loss[anyhow == k]).sum() for k in range(3)) == pytest.approx(whole)
 
 
@@ -205,24 +264,29 @@ def test_shares_are_plain_sums_over_rows(mode):
     """Against the formula as a loop."""
     rng = np.random.default_rng(3)
     row, weight = np.repeat(np.arange(4), [3, 1, 2, 4]), rng.random(10) * rng.integers(0, 2, 10)
+    group = row // 2
     rows = [i for i in range(4) if weight[row == i].sum() > 0]
+    groups = [g for g in range(2) if weight[group == g].sum() > 0]
     want = []
     for t in range(10):
         size = sum(weight[u] for u in range(10) if row[u] == row[t])
+        size_of_group = sum(weight[u] for u in range(10) if group[u] == group[t])
         want.append(
             {
                 "token-mean": weight[t] / sum(weight),
+                "group-mean-token-mean": weight[t] / (size_of_group or 1) / len(groups),
                 "seq-mean-token-mean": weight[t] / (size or 1) / len(rows),
                 "seq-mean-token-sum": weight[t] / len(rows),
                 "seq-mean-token-sum-norm": weight[t] / len(rows) / 6,
             }[mode]
         )
-    assert_allclose(shares(weight, row, mode, length=6), want)
+    assert_allclose(shares(weight, row, mode, length=6, group_of_T=group), want)
 
 
 def test_nothing_to_train_on_is_a_loss_of_zero():
     for mode in AGGREGATIONS:
-        assert aggregate(np.full(3, np.nan), np.zeros(3), np.zeros(3, int), mode, length=2) == 0
+        none = np.zeros(3, int)
+        assert aggregate(np.full(3, np.nan), np.zeros(3), none, mode, length=2, group_of_T=none) == 0
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -250,7 +314,7 @@ def test_errors_say_what_to_do():
         losses.get("gspo_tokn")
     with pytest.raises(UnknownName, match="no losses for 'jax'; there are 'numpy' and 'torch'"):
         losses.backend("jax")
-    with pytest.raises(ConfigError, match="ppo: unknown option 'eps'; it takes eps_low, eps_high, dual_clip"):
+    with pytest.raises(ConfigError, match="ppo: unknown option 'eps'; it takes eps_low, eps_high, dual_clip, delta"):
         losses.bind("ppo", {"eps": 0.1})
     with pytest.raises(ConfigError, match="aggregation is 'mean'; give one of token-mean, "):
         aggregate([1.0], [1.0], [0], "mean")
@@ -265,5 +329,10 @@ def test_errors_say_what_to_do():
 
 
 def test_bind_fills_in_defaults():
-    assert losses.bind("ppo", {"eps_high": 0.28}) == {"eps_low": 0.2, "eps_high": 0.28, "dual_clip": None}
+    assert losses.bind("ppo", {"eps_high": 0.28}) == {
+        "eps_low": 0.2,
+        "eps_high": 0.28,
+        "dual_clip": None,
+        "delta": None,
+    }
     assert losses.bind("cispo", {}) == {"weight_min": 0.0, "weight_max": 5.0}

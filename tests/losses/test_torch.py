@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch")
 
 from apportion import losses  # noqa: E402
+from apportion.errors import ConfigError  # noqa: E402
 from apportion.losses import AGGREGATIONS, LOSSES, Tokens  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::apportion.losses.FineCreditLost")  # see test_pairing.py
@@ -14,9 +15,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::apportion.losses.FineCreditLost
 on_tensors = losses.backend("torch")
 
 OPTIONS = {
-    "ppo": [{}, {"eps_high": 0.28}, {"dual_clip": 1.3}],
-    "gspo": [{}, {"eps_low": 0.1, "eps_high": 0.1}],
-    "gspo_token": [{}, {"eps_low": 0.1, "eps_high": 0.1}],
+    "ppo": [{}, {"eps_high": 0.28}, {"dual_clip": 1.3}, {"delta": 1.3}],
+    "gspo": [{}, {"eps_low": 0.1, "eps_high": 0.1}, {"eps_low": 0.1, "eps_high": 0.3, "delta": 1.05}],
+    "gspo_token": [{}, {"eps_low": 0.1, "eps_high": 0.1}, {"eps_low": 0.1, "eps_high": 0.3, "delta": 1.05}],
     "cispo": [{}, {"weight_min": 0.8, "weight_max": 1.2}],
     "reinforce": [{}],
 }
@@ -52,12 +53,15 @@ def test_value_and_gradient_are_those_of_the_reference(name, options, mode):
         tensors = as_tensors(given)
         loss_T = on_tensors.LOSSES[name](tensors, **options)
         assert_allclose(loss_T.detach().numpy(), LOSSES[name](given, **options), atol=1e-12)
-        loss = on_tensors.aggregate(loss_T, tensors.weight_T, tensors.row_of_T, mode, length=7)
+        grouped = {"length": 7, "group_of_T": tensors.row_of_T // 3}
+        loss = on_tensors.aggregate(loss_T, tensors.weight_T, tensors.row_of_T, mode, **grouped)
 
         def total(logp, held=given.logp_T, given=given):
             held = {"held_T": held} if name in ("gspo_token", "cispo") else {}
             moved = LOSSES[name](given._replace(logp_T=logp), **options, **held)
-            return losses.aggregate(moved, given.weight_T, given.row_of_T, mode, length=7)
+            return losses.aggregate(
+                moved, given.weight_T, given.row_of_T, mode, length=7, group_of_T=given.row_of_T // 3
+            )
 
         assert loss.item() == pytest.approx(total(given.logp_T), abs=1e-12)
         loss.backward()
@@ -74,11 +78,27 @@ def test_no_gradient_and_no_nan_from_what_weighs_nothing(name):
     tensors = as_tensors(given)
     loss_T = on_tensors.LOSSES[name](tensors)
     for mode in AGGREGATIONS:
-        loss = on_tensors.aggregate(loss_T, tensors.weight_T, tensors.row_of_T, mode, length=3)
+        row = tensors.row_of_T
+        loss = on_tensors.aggregate(loss_T, tensors.weight_T, row, mode, length=3, group_of_T=row)
         (slope,) = torch.autograd.grad(loss, tensors.logp_T, retain_graph=True)
         assert torch.isfinite(loss)
         assert torch.isfinite(slope).all()
         assert (slope[tensors.weight_T == 0] == 0).all()
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_denominators_are_those_of_the_reference(mode):
+    given = columns(8)
+    weight, row = given.weight_T / 2, given.row_of_T
+    want = losses.denominator(weight, row, mode, group_of_T=row // 3)
+    got = on_tensors.denominator(torch.tensor(weight), torch.tensor(row), mode, group_of_T=torch.tensor(row // 3))
+    assert float(got) == pytest.approx(want)
+    loss = np.linspace(-1, 1, 20)
+    tensors = (torch.tensor(x) for x in (loss, weight, row))
+    half = on_tensors.aggregate(*tensors, mode, length=5, denominator=got * 2, group_of_T=torch.tensor(row // 3))
+    assert 2 * half.item() == pytest.approx(losses.aggregate(loss, weight, row, mode, length=5, group_of_T=row // 3))
+    with pytest.raises(ConfigError, match="needs group_of_T, the group of each token"):
+        on_tensors.denominator(torch.tensor(weight), torch.tensor(row), "group-mean-token-mean")
 
 
 def test_a_nan_that_counts_is_not_hidden():

@@ -43,6 +43,25 @@ def test_the_same_tree_in_one_trajectory():
         np.testing.assert_allclose(got, want, atol=1e-12)
 
 
+@pytest.mark.parametrize(("weighting", "power"), [("mean", 1.0), ("sqrt", 1.5)])
+def test_a_fork_behind_a_fork(weighting, power):
+    # root -> y (0) | x, x -> x1 (1) | x2 (0); another trajectory (0). Against the others: 1 for x1, -1/3 for the rest
+    steps = [
+        Step(prompt_ids=[0], ids=[1], reward=0.0),
+        Step(prompt_ids=[2], ids=[3], reward=0.0, parent=0),
+        Step(prompt_ids=[2], ids=[4], reward=0.0, parent=0),
+        Step(prompt_ids=[5], ids=[6], reward=1.0, parent=2),
+        Step(prompt_ids=[5], ids=[7], reward=0.0, parent=2),
+    ]
+    other = [Step(prompt_ids=[0], ids=[9], reward=0.0)]
+    units = by_step(Batch.from_trajectories([Trajectory(steps, group="g"), Trajectory(other, group="g")]))
+    root, x = (1 - 2 / 3) / 3**power, (1 - 1 / 3) / 2**power
+    value, before = np.array([root, -1 / 3, x, 1, -1 / 3, -1 / 3]), np.array([0, root, root, x, x, 0])
+    credit = assign("tree_rl", units, weighting=weighting)
+    np.testing.assert_allclose(credit.parts["local"], value - before, atol=1e-12)
+    np.testing.assert_allclose(credit.parts["global"], value, atol=1e-12)
+
+
 def test_the_mean_over_nodes_counts_each_node_once():
     # nodes: AB (2 tokens, V 1/4), X (1 token, 1), Y (1, -1/2), Z (1, -1/2): mean .5/5
     units = by_tree(grown(["ABX", "ABY", "Z"], [1, 0, 0]))

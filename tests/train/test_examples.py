@@ -108,7 +108,8 @@ def slow_gradient(policy, examples, objective):
     )  # fmt: skip
     total = on_tensors.LOSSES[objective.loss](tokens, **objective.params)
     total = total - objective.entropy_coef * spread
-    loss = on_tensors.aggregate(total, weight, row, objective.aggregation, length=objective.length)
+    group = torch.tensor(examples.group_K)
+    loss = on_tensors.aggregate(total, weight, row, objective.aggregation, length=objective.length, group_of_T=group)
     loss.backward()
     return {name: p.grad.clone() for name, p in policy.model.named_parameters()}, loss.item()
 
@@ -118,6 +119,7 @@ OBJECTIVES = {
     "ppo per trajectory": Objective(aggregation="seq-mean-token-mean", entropy_coef=0.3),
     "gspo_token": Objective(loss="gspo_token", params={"eps_low": 0.1, "eps_high": 0.1}),
     "gspo": Objective(loss="gspo", params={"eps_low": 0.1, "eps_high": 0.1}, rows="sequence"),
+    "dapo's, as printed": Objective(params={"delta": 1.5}, aggregation="group-mean-token-mean"),
     "dr_grpo's": Objective(aggregation="seq-mean-token-sum-norm", length=7),
 }
 

@@ -8,6 +8,7 @@ from apportion.data.parquet import read_parquet, stream_parquet, write_parquet
 from apportion.data.read import Skipped, read, stream, write
 from apportion.data.record import SCHEMA
 from apportion.data.trajectory import Step, Trajectory
+from apportion.data.truncation import on_truncated
 from apportion.data.words import words
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Step",
     "Trajectory",
     "fold",
+    "on_truncated",
     "prefix_report",
     "read",
     "read_arrow",

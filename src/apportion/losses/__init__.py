@@ -3,6 +3,9 @@
     loss_T = LOSSES["ppo"](tokens, eps_high=0.28)                     per token, reward units
     loss   = aggregate(loss_T, tokens.weight_T, tokens.row_of_T)      one number
 
+The two are apart on purpose: a trainer's name for a loss (GRPO, DAPO, Dr. GRPO, "bnpo") fixes both, here any loss goes
+with any aggregation.
+
 `apportion.losses.reference` is NumPy and says what each name means; `backend("torch")` gives the same names on
 tensors, with gradients. torch is imported there and nowhere else.
 """
@@ -16,21 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from apportion.errors import ConfigError, UnknownName, missing_extra
+from apportion.losses.aggregation import AGGREGATIONS, aggregate, denominator, shares
 from apportion.losses.pairing import FineCreditLost, check_pairing
-from apportion.losses.reference import (
-    AGGREGATIONS,
-    LOSSES,
-    aggregate,
-    cispo,
-    denominator,
-    from_rows,
-    gspo,
-    gspo_token,
-    kl,
-    ppo,
-    reinforce,
-    shares,
-)
+from apportion.losses.reference import LOSSES, cispo, from_rows, gspo, gspo_token, kl, ppo, reinforce
 from apportion.losses.tokens import Tokens
 
 __all__ = [

@@ -9,8 +9,9 @@
 sg[x] is x without a gradient. `gspo` spreads each token's credit evenly over its row (its gradient sees only the
 row's mean credit); credit per token or step needs `gspo_token` or a token ratio.
 
-Source    ppo arXiv:1707.06347, clip-higher arXiv:2503.14476, dual clip arXiv:1912.09729; gspo and gspo_token
-          arXiv:2507.18071; cispo arXiv:2506.13585, whose paper leaves the lower bound inactive.
+Source    ppo arXiv:1707.06347, clip-higher arXiv:2503.14476, dual clip arXiv:1912.09729, two-sided clip (delta)
+          arXiv:2505.07291; gspo and gspo_token arXiv:2507.18071; cispo arXiv:2506.13585, whose paper leaves the
+          lower bound inactive.
 Deviates  1. cispo's bounds are absolute (verl and SkyRL add 1, TRL takes `epsilon_high` as it is).
           2. The log-ratio is held within ±20 everywhere.
 """
@@ -24,8 +25,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from apportion.errors import ConfigError, DataError
+from apportion.losses.aggregation import AGGREGATIONS, aggregate, checked_weights, denominator, shares
 from apportion.losses.pairing import check_pairing
 from apportion.losses.tokens import Tokens
+
+__all__ = [
+    "AGGREGATIONS",
+    "LOSSES",
+    "Tokens",
+    "aggregate",
+    "cispo",
+    "denominator",
+    "from_rows",
+    "gspo",
+    "gspo_token",
+    "kl",
+    "ppo",
+    "reinforce",
+    "shares",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,46 +67,67 @@ def reinforce(tokens: Tokens[Any]) -> Floats:
     return -advantage * logp
 
 
-def ppo(tokens: Tokens[Any], *, eps_low: float = 0.2, eps_high: float = 0.2, dual_clip: float | None = None) -> Floats:
+def ppo(
+    tokens: Tokens[Any],
+    *,
+    eps_low: float = 0.2,
+    eps_high: float = 0.2,
+    dual_clip: float | None = None,
+    delta: float | None = None,
+) -> Floats:
     """The clipped surrogate with one ratio per token.
 
     Args:
         tokens: see `Tokens`.
         eps_low, eps_high: the ratio is clipped to [1 - eps_low, 1 + eps_high].
         dual_clip: where A < 0 the loss is at most ``dual_clip * |A|`` (verl: 3). None = no such cap.
+        delta: the unclipped ratio is at most ``delta`` before the two are compared (TRL). None = no such cap. Where
+            A < 0 this is ``dual_clip``; where A > 0 it changes nothing from 1 + eps_high on.
     """
+    check_clip("ppo", eps_low, eps_high, dual_clip, delta)
     logp, old, advantage, _, _ = _filled(tokens)
-    return _clipped(np.exp(_log_ratio(logp, old)), advantage, eps_low, eps_high, dual_clip)
+    return _clipped(np.exp(_log_ratio(logp, old)), advantage, eps_low, eps_high, dual_clip, delta)
 
 
-def gspo(tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Floats:
+def gspo(tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4, delta: float | None = None) -> Floats:
     """The clipped surrogate with one ratio per row, the length-normalised likelihood ratio.
 
     Warns (`FineCreditLost`) when the credit differs inside a row: its gradient sees only the row's mean.
+
+    Args:
+        tokens: see `Tokens`.
+        eps_low, eps_high, delta: of the row's ratio, see `ppo`.
     """
+    check_clip("gspo", eps_low, eps_high, None, delta)
     logp, old, advantage, used, row = _filled(tokens)
     check_pairing("gspo", advantage, used, row)
     ratio = np.exp(_row_mean(_log_ratio(logp, old), used, row))
-    return _clipped(ratio, advantage, eps_low, eps_high, None)
+    return _clipped(ratio, advantage, eps_low, eps_high, None, delta)
 
 
 def gspo_token(
-    tokens: Tokens[Any], *, eps_low: float = 3e-4, eps_high: float = 4e-4, held_T: Floats | None = None
+    tokens: Tokens[Any],
+    *,
+    eps_low: float = 3e-4,
+    eps_high: float = 4e-4,
+    delta: float | None = None,
+    held_T: Floats | None = None,
 ) -> Floats:
     """The value of `gspo` with a gradient per token.
 
     Args:
         tokens: see `Tokens`.
-        eps_low, eps_high: of the ratio.
+        eps_low, eps_high, delta: of the row's ratio, see `ppo`.
         held_T: log-probabilities that sg[·] is computed with, default ``logp_T``. Moving ``logp_T`` while they
             stay gives the gradient by finite differences.
 
     With segments as rows the ratio is the segment's: between `ppo` (segments of one token) and one ratio per response.
     """
+    check_clip("gspo_token", eps_low, eps_high, None, delta)
     logp, old, advantage, used, row = _filled(tokens)
     held = logp if held_T is None else np.where(used, held_T, 0.0)
     row_ratio = np.exp(_row_mean(_log_ratio(held, old), used, row))
-    return _clipped(row_ratio * np.exp(logp - held), advantage, eps_low, eps_high, None)
+    return _clipped(row_ratio * np.exp(logp - held), advantage, eps_low, eps_high, None, delta)
 
 
 def cispo(
@@ -106,6 +145,18 @@ def cispo(
     held = logp if held_T is None else np.where(used, held_T, 0.0)
     weight = np.clip(np.exp(_log_ratio(held, old)), weight_min, weight_max)
     return -weight * advantage * logp
+
+
+def check_clip(who: str, eps_low: float, eps_high: float, dual_clip: float | None, delta: float | None) -> None:
+    """Raise unless the bounds of a ratio are in order."""
+    for name, eps in (("eps_low", eps_low), ("eps_high", eps_high)):
+        if not eps >= 0:
+            raise ConfigError(
+                f"{who}: {name} is {eps}; it is a distance from the ratio 1, so give at least 0, e.g. 0.2"
+            )
+    for name, cap in (("dual_clip", dual_clip), ("delta", delta)):
+        if cap is not None and not cap > 1:
+            raise ConfigError(f"{who}: {name} is {cap}; it must be above 1, e.g. 3")
 
 
 def check_weights(weight_min: float, weight_max: float) -> None:
@@ -145,106 +196,11 @@ LOSSES: dict[str, Callable[..., Floats]] = {
 }
 """Every policy loss by name."""
 
-AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
-"""Ways to add up: see `shares`."""
-
-
-def aggregate(
-    loss_T: ArrayLike,
-    weight_T: ArrayLike,
-    row_of_T: ArrayLike,
-    mode: str = "token-mean",
-    *,
-    length: float | None = None,
-    denominator: float | None = None,
-) -> float:
-    """Add up the losses of tokens: sum of ``shares(...) * loss_T`` over the tokens of weight above 0.
-
-    The same weights stand above and below the fraction line: what is left out of the sum is not counted either.
-    """
-    share_T = shares(weight_T, row_of_T, mode, length=length, denominator=denominator)
-    used = share_T > 0
-    return float(np.sum(share_T[used] * np.asarray(loss_T, dtype=np.float64)[used]))
-
-
-def shares(
-    weight_T: ArrayLike,
-    row_of_T: ArrayLike,
-    mode: str = "token-mean",
-    *,
-    length: float | None = None,
-    denominator: float | None = None,
-) -> Floats:
-    """What each token counts in the loss, the one place where losses are normalised.
-
-        token-mean               w_t / sum w             long rows count more
-        seq-mean-token-mean      w_t / (n_i B)           every row counts the same (GRPO); n_i = sum of w in row i
-        seq-mean-token-sum       w_t / B
-        seq-mean-token-sum-norm  w_t / (B length)        a constant length (Dr. GRPO)
-
-    B counts rows that have any weight. A batch may be split in any way between micro-batches: give each its part
-    of these shares. Where only a micro-batch is at hand, give the whole batch's ``denominator`` (see
-    `denominator`) instead; then rows must not be cut for "seq-mean-token-mean".
-
-    Args:
-        weight_T: weights, 0 leaves a token out.
-        row_of_T: row of each token.
-        mode: one of `AGGREGATIONS`.
-        length: the constant of "seq-mean-token-sum-norm", e.g. the most tokens a row may have.
-        denominator: sum of w, or B, of the whole batch; default those of the given tokens.
-    """
-    weight = _weights(weight_T)
-    row = np.asarray(row_of_T, dtype=np.int64)
-    if row.shape != weight.shape:
-        raise DataError(f"row_of_T has shape {row.shape} and weight_T {weight.shape}; give one entry per token")
-    check_mode(mode, length)
-    total = _denominator(weight, row, mode) if denominator is None else float(denominator)
-    if total <= 0:
-        return np.zeros_like(weight)
-    if mode == "seq-mean-token-mean":
-        size_B = np.bincount(row, weights=weight)
-        return np.where(weight > 0, weight / np.where(size_B > 0, size_B, 1.0)[row], 0.0) / total
-    if mode == "seq-mean-token-sum-norm":
-        assert length is not None
-        total *= length
-    return weight / total
-
-
-def denominator(weight_T: ArrayLike, row_of_T: ArrayLike, mode: str = "token-mean") -> float:
-    """What stands below the fraction line: the sum of weights for "token-mean", else the rows with any weight."""
-    check_mode(mode, 1.0)
-    return _denominator(_weights(weight_T), np.asarray(row_of_T, dtype=np.int64), mode)
-
-
-def check_mode(mode: str, length: float | None) -> None:
-    """Raise unless the mode exists and has the length that it needs."""
-    if mode not in AGGREGATIONS:
-        raise ConfigError(f"aggregation is {mode!r}; give one of {', '.join(AGGREGATIONS)}")
-    if mode == "seq-mean-token-sum-norm" and not (length is not None and length > 0):
-        raise ConfigError(
-            f"aggregation {mode!r} divides by a constant length and length is {length}; "
-            "give e.g. the most tokens that a row may have"
-        )
-
-
-def _denominator(weight: Floats, row: Ints, mode: str) -> float:
-    if mode == "token-mean":
-        return float(weight.sum())
-    return float(len(np.unique(row[weight > 0])))
-
-
-def _weights(weight_T: ArrayLike) -> Floats:
-    weight = np.asarray(weight_T, dtype=np.float64)
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        bad = int(np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[0])
-        raise DataError(f"weight_T is {weight[bad]} at {bad}; weights are finite and at least 0")
-    return weight
-
 
 def _filled(tokens: Tokens[Any]) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Ints]:
     """Columns with 0 wherever the weight is 0, so that nothing there can reach the arithmetic."""
     logp = np.asarray(tokens.logp_T, dtype=np.float64)
-    used = _weights(tokens.weight_T) > 0
+    used = checked_weights(tokens.weight_T) > 0
     old = logp if tokens.old_logp_T is None else np.asarray(tokens.old_logp_T, dtype=np.float64)
     advantage = np.asarray(tokens.advantage_T, dtype=np.float64)
     row = np.asarray(tokens.row_of_T, dtype=np.int64)
@@ -266,10 +222,11 @@ def _row_mean(x: Floats, used: NDArray[np.bool_], row: Ints) -> Floats:
     return np.asarray((total / np.maximum(count, 1))[row], dtype=np.float64)
 
 
-def _clipped(ratio: Floats, advantage: Floats, low: float, high: float, dual_clip: float | None) -> Floats:
-    objective = np.minimum(ratio * advantage, np.clip(ratio, 1 - low, 1 + high) * advantage)
+def _clipped(
+    ratio: Floats, advantage: Floats, low: float, high: float, dual_clip: float | None, delta: float | None
+) -> Floats:
+    capped = ratio if delta is None else np.minimum(ratio, delta)
+    objective = np.minimum(capped * advantage, np.clip(ratio, 1 - low, 1 + high) * advantage)
     if dual_clip is not None:
-        if dual_clip <= 1:
-            raise ConfigError(f"ppo: dual_clip is {dual_clip}; it must be above 1, e.g. 3")
         objective = np.where(advantage < 0, np.maximum(objective, dual_clip * advantage), objective)
     return -objective

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from apportion.errors import ConfigError
+from apportion.losses.aggregation import AGGREGATIONS, BY_GROUP, MEANS_OF_MEANS, check_mode
 from apportion.losses.pairing import check_pairing
-from apportion.losses.reference import AGGREGATIONS, LARGEST_LOG_RATIO, check_mode, check_weights
+from apportion.losses.reference import LARGEST_LOG_RATIO, check_clip, check_weights
 from apportion.losses.tokens import Tokens
 
 __all__ = [
@@ -44,28 +45,40 @@ def reinforce(tokens: Tokens[Tensor]) -> Tensor:
 
 
 def ppo(
-    tokens: Tokens[Tensor], *, eps_low: float = 0.2, eps_high: float = 0.2, dual_clip: float | None = None
+    tokens: Tokens[Tensor],
+    *,
+    eps_low: float = 0.2,
+    eps_high: float = 0.2,
+    dual_clip: float | None = None,
+    delta: float | None = None,
 ) -> Tensor:
     """See `apportion.losses.reference.ppo`."""
+    check_clip("ppo", eps_low, eps_high, dual_clip, delta)
     logp, old, advantage, _, _ = _filled(tokens)
-    return _clipped(_log_ratio(logp, old).exp(), advantage, eps_low, eps_high, dual_clip)
+    return _clipped(_log_ratio(logp, old).exp(), advantage, eps_low, eps_high, dual_clip, delta)
 
 
-def gspo(tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Tensor:
+def gspo(
+    tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float = 4e-4, delta: float | None = None
+) -> Tensor:
     """See `apportion.losses.reference.gspo`; the warning is for tensors in main memory only."""
+    check_clip("gspo", eps_low, eps_high, None, delta)
     logp, old, advantage, used, row = _filled(tokens)
     if advantage.device.type == "cpu":
         check_pairing("gspo", advantage.detach().double().numpy(), used.numpy(), row.numpy())
     ratio = _row_mean(_log_ratio(logp, old), used, row).exp()
-    return _clipped(ratio, advantage, eps_low, eps_high, None)
+    return _clipped(ratio, advantage, eps_low, eps_high, None, delta)
 
 
-def gspo_token(tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float = 4e-4) -> Tensor:
+def gspo_token(
+    tokens: Tokens[Tensor], *, eps_low: float = 3e-4, eps_high: float = 4e-4, delta: float | None = None
+) -> Tensor:
     """See `apportion.losses.reference.gspo_token`."""
+    check_clip("gspo_token", eps_low, eps_high, None, delta)
     logp, old, advantage, used, row = _filled(tokens)
     held = logp.detach()
     row_ratio = _row_mean(_log_ratio(held, old), used, row).exp()
-    return _clipped(row_ratio * (logp - held).exp(), advantage, eps_low, eps_high, None)
+    return _clipped(row_ratio * (logp - held).exp(), advantage, eps_low, eps_high, None, delta)
 
 
 def cispo(tokens: Tokens[Tensor], *, weight_min: float = 0.0, weight_max: float = 5.0) -> Tensor:
@@ -107,9 +120,11 @@ def aggregate(
     *,
     length: float | None = None,
     denominator: float | Tensor | None = None,
+    group_of_T: Tensor | None = None,
 ) -> Tensor:
     """See `apportion.losses.reference.aggregate`."""
-    share_T = shares(weight_T, row_of_T, mode, length=length, denominator=denominator).to(loss_T.dtype)
+    share_T = shares(weight_T, row_of_T, mode, length=length, denominator=denominator, group_of_T=group_of_T)
+    share_T = share_T.to(loss_T.dtype)
     return (share_T * torch.where(share_T > 0, loss_T, 0.0)).sum()
 
 
@@ -120,15 +135,17 @@ def shares(
     *,
     length: float | None = None,
     denominator: float | Tensor | None = None,
+    group_of_T: Tensor | None = None,
 ) -> Tensor:
     """See `apportion.losses.reference.shares`; weights are not checked here, that would stop a GPU."""
-    check_mode(mode, length)
+    check_mode(mode, length, group_of_T is not None)
+    row = _set_of(row_of_T, mode, group_of_T)
     weight = weight_T.to(torch.float64) if weight_T.device.type == "cpu" else weight_T.float()
-    total = _denominator(weight, row_of_T, mode) if denominator is None else denominator
+    total = _denominator(weight, row, mode) if denominator is None else denominator
     total = torch.as_tensor(total, dtype=weight.dtype, device=weight.device)
     numerator = weight
-    if mode == "seq-mean-token-mean":
-        size = _row_sum(weight, row_of_T)[row_of_T]
+    if mode in MEANS_OF_MEANS:
+        size = _row_sum(weight, row)[row]
         numerator = torch.where(weight > 0, weight / torch.where(size > 0, size, 1.0), 0.0)
     elif mode == "seq-mean-token-sum-norm":
         assert length is not None
@@ -136,10 +153,20 @@ def shares(
     return torch.where(total > 0, numerator / torch.where(total > 0, total, 1.0), 0.0)
 
 
-def denominator(weight_T: Tensor, row_of_T: Tensor, mode: str = "token-mean") -> Tensor:
+def denominator(
+    weight_T: Tensor, row_of_T: Tensor, mode: str = "token-mean", *, group_of_T: Tensor | None = None
+) -> Tensor:
     """See `apportion.losses.reference.denominator`."""
-    check_mode(mode, 1.0)
-    return _denominator(weight_T, row_of_T, mode)
+    check_mode(mode, 1.0, group_of_T is not None)
+    return _denominator(weight_T, _set_of(row_of_T, mode, group_of_T), mode)
+
+
+def _set_of(row_of_T: Tensor, mode: str, group_of_T: Tensor | None) -> Tensor:
+    """The rows, or the groups in the mode that counts them."""
+    if mode != BY_GROUP:
+        return row_of_T
+    assert group_of_T is not None  # see check_mode
+    return group_of_T
 
 
 def _denominator(weight: Tensor, row: Tensor, mode: str) -> Tensor:
@@ -170,10 +197,11 @@ def _row_mean(x: Tensor, used: Tensor, row: Tensor) -> Tensor:
     return (_row_sum(torch.where(used, x, 0.0), row) / count.clamp(min=1))[row]
 
 
-def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float, dual_clip: float | None) -> Tensor:
-    objective = torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+def _clipped(
+    ratio: Tensor, advantage: Tensor, low: float, high: float, dual_clip: float | None, delta: float | None
+) -> Tensor:
+    capped = ratio if delta is None else ratio.clamp(max=delta)
+    objective = torch.minimum(capped * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
     if dual_clip is not None:
-        if dual_clip <= 1:
-            raise ConfigError(f"ppo: dual_clip is {dual_clip}; it must be above 1, e.g. 3")
         objective = torch.where(advantage < 0, torch.maximum(objective, dual_clip * advantage), objective)
     return -objective

@@ -28,7 +28,7 @@ class Examples:
         inputs: ids of each sequence up to its last trained token, exclusive: what the model has to read.
         token_K: sampled id. seq_K: its sequence. at_K: position in the input whose output predicts it.
         allowed_K: what could be drawn there. old_logp_K: log-probability when sampled, nats.
-        advantage_K, weight_K: of the loss. traj_K: trajectory.
+        advantage_K, weight_K: of the loss. traj_K: trajectory. group_K: its group.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -40,6 +40,7 @@ class Examples:
     advantage_K: FloatArray
     weight_K: FloatArray
     traj_K: IntArray
+    group_K: IntArray
 
     @classmethod
     def of(cls, tokens: TokenAdvantages, policy: Policy) -> Examples:
@@ -64,6 +65,7 @@ class Examples:
             advantage_K=tokens.advantage_T[t],
             weight_K=tokens.weight_T[t],
             traj_K=batch.traj_of_T[t],
+            group_K=batch.group_of_N[batch.traj_of_T[t]],
         )
 
     def __len__(self) -> int:

@@ -93,7 +93,13 @@ def minimise(
     mine = np.isin(examples.seq_K, sequences)
     row = examples.traj_K if objective.rows == "trajectory" else examples.seq_K
     share_K = np.zeros(len(examples.token_K))
-    share_K[mine] = shares(examples.weight_K[mine], row[mine], objective.aggregation, length=objective.length)
+    share_K[mine] = shares(
+        examples.weight_K[mine],
+        row[mine],
+        objective.aggregation,
+        length=objective.length,
+        group_of_T=examples.group_K[mine],
+    )
     run = sequences
     if not objective.needs_every_sequence:
         run = np.intersect1d(sequences, examples.with_credit())
