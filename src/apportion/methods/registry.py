@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
+import pkgutil
 import re
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -24,6 +26,7 @@ from apportion.methods.values import RANGES, annotations_of, check_value, plain
 from apportion.units import CUTS, Units
 
 ENTRY_POINTS = "apportion.methods"
+PACKAGE = "apportion.methods"
 LEVELS = tuple(CUTS)
 LAWS = (
     "scale_equivariant",
@@ -59,7 +62,6 @@ class MethodSpec:
         defaults: its parameters; the signature is the only place they exist.
         module: where it is defined.
         example: parameters for the contract tests, where a required parameter has no default.
-        kinds: annotation of each parameter that has one.
     """
 
     name: str
@@ -78,7 +80,6 @@ class MethodSpec:
     doc: str
     module_doc: str
     example: Mapping[str, Any] = field(default_factory=dict)
-    kinds: Mapping[str, Any] = field(default_factory=dict)
     plan: Callable[..., Sequence[Ask]] | None = None
     most: Callable[..., Sequence[Ask]] | None = None
 
@@ -100,6 +101,11 @@ class MethodSpec:
                 ranges = RANGES if "/" not in self.name else {}  # names in other packages mean what they say there
                 check_value(self.name, key, value, self.kinds.get(key), ranges=ranges)
         return bound
+
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        """Annotation of each parameter that has one; worked out when a value is to be checked."""
+        return annotations_of(inspect.unwrap(self.call))
 
     def check(self, data: Any) -> None:
         """Raise one sentence where these units (this credit, for a transform) are not what it takes."""
@@ -201,7 +207,6 @@ def register(
             example=MappingProxyType(dict(example or {})),
             plan=asked,
             most=None if most is None else _planned(name, most, defaults),
-            kinds=MappingProxyType({key: kind for key, kind in annotations_of(function).items() if key in defaults}),
         )
         _SPECS[name] = spec
         return checked
@@ -215,9 +220,13 @@ def get(name: str) -> MethodSpec:
     Raises:
         UnknownName: with the nearest names.
     """
-    if name not in _SPECS and "/" in name:
-        _load_plugin(name)
     if name not in _SPECS:
+        if "/" in name:
+            _load_plugin(name)
+        elif name in _built_in():
+            importlib.import_module(f"{PACKAGE}.{name}")
+    if name not in _SPECS:
+        _load_built_ins()
         near = difflib.get_close_matches(name, _SPECS, 3)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; see `apportion methods`"
         raise UnknownName(f"no credit method named {name!r}{hint}")
@@ -225,10 +234,11 @@ def get(name: str) -> MethodSpec:
 
 
 def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
-    """Registered names in order of registration; ``plugins`` also loads every installed plug-in.
+    """Registered names, built-ins first, in order; ``plugins`` also loads every installed plug-in.
 
     One that cannot be imported is a warning here, and an error where its own name is asked for.
     """
+    _load_built_ins()
     if plugins:
         for point in metadata.entry_points(group=ENTRY_POINTS):
             if point.name not in _SPECS:
@@ -236,7 +246,20 @@ def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
                     _load_plugin(point.name)
                 except ConfigError as problem:
                     warnings.warn(str(problem), stacklevel=2)
-    return tuple(name for name, spec in _SPECS.items() if kind in (None, spec.kind))
+    ordered = sorted(_SPECS, key=lambda name: ("/" in name, name))
+    return tuple(name for name in ordered if kind in (None, _SPECS[name].kind))
+
+
+@functools.cache
+def _built_in() -> tuple[str, ...]:
+    """Modules of this package; most hold the method of their name."""
+    package = importlib.import_module(PACKAGE)
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+def _load_built_ins() -> None:
+    for module in _built_in():
+        importlib.import_module(f"{PACKAGE}.{module}")
 
 
 def _load_plugin(name: str) -> None:

@@ -6,6 +6,8 @@ to the method. A number is finite, and what some names mean is the same in every
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import types
 import typing
@@ -32,12 +34,15 @@ LARGEST = 1e100
 _WORDS = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a text", type(None): "None"}
 
 
+@functools.lru_cache(maxsize=512)
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The kind of each keyword parameter, where its annotation can be told."""
     try:
-        return typing.get_type_hints(function)
+        hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name that exists for the type checker only
         return {}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {p.name: hints[p.name] for p in inspect.signature(function).parameters.values() if p.kind is keyword}
 
 
 def check_value(who: str, name: str, value: Any, kind: Any, *, ranges: Mapping[str, tuple[float, float, str]]) -> None:
