@@ -43,6 +43,14 @@ def test_the_same_tree_in_one_trajectory():
         np.testing.assert_allclose(got, want, atol=1e-12)
 
 
+def test_a_batch_that_begins_with_a_sampled_token():
+    # leaves 1 and 0, against the other 1 and -1; two nodes of one and two tokens, mean -1/3
+    rollouts = [Trajectory([Step(ids=ids)], outcome=o, group="g") for ids, o in (([1], 1.0), ([2, 3], 0.0))]
+    units = by_step(Batch.from_trajectories(rollouts))
+    assert assign("tree_rl", units).advantage_S.tolist() == [2.0, -2.0]
+    np.testing.assert_allclose(assign("tree_rl", units, centred=True).parts["global"], [4 / 3, -2 / 3], atol=1e-12)
+
+
 @pytest.mark.parametrize(("weighting", "power"), [("mean", 1.0), ("sqrt", 1.5)])
 def test_a_fork_behind_a_fork(weighting, power):
     # root -> y (0) | x, x -> x1 (1) | x2 (0); another trajectory (0). Against the others: 1 for x1, -1/3 for the rest

@@ -84,16 +84,16 @@ class Near:
 
     Attributes:
         threshold: likeness of any two texts of one state, in (0, 1].
-        numbers: True lets texts be one state that differ in numbers.
+        numbers: True lets texts be one state that differ in numbers. False keeps them apart, in digits of any script,
+            in signs like ½ and 二, and in the words of English (`NUMBER_WORDS`).
         decisive: pattern of words that must be the same in the same order, whatever the likeness; "" for none.
     """
 
     threshold: float = 0.95
     numbers: bool = False
     decisive: str = (
-        r"(?i)\b(?:no|not|never|none|nothing|without|cannot|\w+n['’]t|zero|one|two|three|four|five|six|seven|eight|nine|"
-        r"ten|eleven|twelve|hundred|thousand|million|open|opened|closed|locked|unlocked|on|off|true|false|"
-        r"left|right|north|south|east|west|up|down)\b"
+        r"(?i)\b(?:no|not|never|none|nothing|without|cannot|\w+n['’]t|open|opened|closed|locked|unlocked|on|off|"
+        r"true|false|left|right|north|south|east|west|up|down)\b"
     )
 
     def __post_init__(self) -> None:
@@ -121,12 +121,19 @@ class Near:
         words = re.findall(self.decisive, text) if self.decisive else []
         out = [word if isinstance(word, str) else "".join(word) for word in words]
         if not self.numbers:
-            out += _NUMBER.findall(text)
+            out += _NUMBER.findall(text) + NUMBER_WORDS.findall(text)
             out += [sign for sign in text if sign.isnumeric() and not sign.isdecimal()]
         return tuple(word.lower() for word in out)
 
 
-_NUMBER = re.compile(r"[-+−]?\d+(?:[.,:/]\d+)*")
+_NUMBER = re.compile(r"[-+−]?(?:0[xX][0-9a-fA-F]+|\d+(?:[.,:/]\d+)*)")
+NUMBER_WORDS = re.compile(
+    r"(?i)\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|billion|first|second|third|fourth|fifth|sixth|"
+    r"seventh|eighth|ninth|tenth|eleventh|twelfth|[a-z]{3,5}te?enth|[a-z]{3,5}tieth|hundredth|half|quarter|dozen|once|twice)"
+    r"(?:e?s)?\b"
+)
+"""English numbers as words."""
 
 
 def likeness(a: str, b: str, *, at_least: float = 0.0) -> float:
