@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self.raw(b"<html>busy</html>", None)
         self.raw(data, None)
         with me.lock:
-            me.told[key] += 1
+            me.told[key] += fault not in ("empty", "filter")
 
     def send(self, status, answer, headers=None):
         self.raw(json.dumps(answer).encode(), None, status, headers)

@@ -52,7 +52,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         _option(
             "auto",
             "--scorer",
-            help="Reward of a continuation: exact, contains, number, reward (of the reward model), "
+            help="Reward of a continuation: exact, number, contains, reward (of the reward model), "
             "package.module:function, or auto: that of the first three which gives the recorded outcomes.",
         ),
     ),
@@ -60,6 +60,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "judge": (str, _option("", "--judge", help="Address of the judge's OpenAI-compatible server.")),
     "judge_model": (str, _option("", "--model", "--judge-model", help="The judge's name there.")),
     "judge_template": (str, _option("", "--judge-template", help="Name or path of the judge's prompt template.")),
+    "judge_temperature": (float, _option(0.7, "--judge-temperature", help="Of its votes; 0 for a single one.")),
+    "judge_thinking": (int, _option(0, "--judge-thinking", help="Tokens that it may think before its verdict.")),
     "cache": (Path, _option(None, "--cache", help="File that keeps answers: what was paid for is not asked again.")),
     "budget_requests": (int, _option(None, "--budget-requests", help="Requests at most, repeated ones included.")),
     "budget_tokens": (int, _option(None, "--budget-tokens", help="Prompt and generated tokens at most.")),
@@ -170,6 +172,8 @@ class Asking:
                     self.judge,
                     model=self.judge_model or None,
                     template=self.judge_template or None,
+                    temperature=self.judge_temperature,
+                    thinking=self.judge_thinking,
                     workers=self.workers,
                     timeout=self.timeout,
                     key_env=self.key_env or None,

@@ -82,10 +82,10 @@ def number(trajectory: Trajectory, answer: str) -> float | None:
 
 BUILT_IN: dict[str, Scorer] = {
     "exact": Scorer("exact", exact),
-    "contains": Scorer("contains", contains),
     "number": Scorer("number", number),
+    "contains": Scorer("contains", contains),
 }
-"""Scorers by name, as the command line takes them; the order is the order in which `fitting` tries them."""
+"""Scorers by name, as the command line takes them; `fitting` tries them in this order, the strictest first."""
 
 
 def scorer_of(scorer: str | Scorer | Score) -> Scorer:
