@@ -188,6 +188,14 @@ def test_what_nobody_could_say_is_unknown_and_in_no_mean():
     }
 
 
+def test_verdicts_that_differ_by_rounding_alone_are_no_signal():
+    units = rollouts(1.0, 1.0, 1.0, sizes=(3, 7, 2))
+    values = [[Verdict((x, x, x)) for x in xs] for xs in ((0.1, 0.2, 0.3), (0.3, 0.1, 0.2), (0.2, 0.3, 0.1))]
+    for weigh in ("unit", "token", "rollout"):
+        credit = get("llm_critic").call(units, answered("llm_critic", units, values, votes=3), votes=3, weigh=weigh)
+        assert credit.advantage_S.tolist() == [0] * 9
+
+
 def test_a_score_outside_its_scale_is_no_verdict():
     units = rollouts(1.0, 0.0, sizes=(1, 1))
     values = [Verdict((11.0, 5.0), scale=(0.0, 10.0)), Verdict((1.0, -3.0), scale=(0.0, 10.0))]

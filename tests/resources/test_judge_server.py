@@ -1,9 +1,6 @@
 """A judge behind a server on the loopback: what is sent, what comes back odd, and JSON schemas that are not taken."""
 
 import json
-import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -13,6 +10,7 @@ from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker, Retry
 from apportion.resources.judge_options import judge_from_options, template_for_methods
 from apportion.resources.judge_server import JudgeServer
+from tests.chat_server import Server, code_of, verdict
 
 pytest.importorskip("httpx2")
 PLACES = tuple(Place(0, s) for s in range(2))
@@ -20,54 +18,11 @@ TALK = Trajectory([Step(observation="q", action="right"), Step(action="wrong")])
 ASK = Judge(0, PLACES, "labels")
 
 
-def verdict(body):
-    code = re.search(r'"code", which must be "([0-9a-f]{8})"', body["messages"][0]["content"])[1]
-    return json.dumps({"code": code, "verdicts": [{"unit": 1, "label": "good"}, {"unit": 2, "label": "bad"}]})
-
-
-class Server:
-    """Answers chat completions by rule; ``rule(body)`` gives a status and JSON, or a reply's text."""
-
-    def __init__(self):
-        self.bodies, self.keys, self.models = [], [], ["judge-7b"]
-        self.rule = verdict
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.reply(200, {"data": [{"id": name} for name in outer.models]})
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.bodies.append((self.path, body))
-                outer.keys.append(self.headers.get("Authorization"))
-                said = outer.rule(body)
-                if isinstance(said, str):
-                    usage = {"prompt_tokens": 321, "completion_tokens": 12}
-                    said = 200, {"choices": [{"message": {"content": said}}], "usage": usage}
-                self.reply(*said)
-
-            def reply(self, status, body):
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-
 @pytest.fixture
 def server():
     made = Server()
     yield made
-    made.http.shutdown()
-    made.http.server_close()
+    made.close()
 
 
 def asked(judge, *asks, rollout=TALK):
@@ -199,8 +154,7 @@ def test_what_it_cannot_be_asked(server):
         asked(JudgeServer(server.url, model="other"))
     server.models = []
     assert asked(JudgeServer(server.url, model="other"))[0].one.scores == (1, -1)  # a server that lists none
-    server.http.shutdown()
-    server.http.server_close()
+    server.close()
     with pytest.raises(ResourceError, match=r"nobody answers at .*; start it or correct the address of the judge"):
         asked(JudgeServer(server.url, model="judge-7b"))
     with pytest.raises(ConfigError, match=r"judge: model is ''; give the name that the server knows it by"):
@@ -233,9 +187,7 @@ def test_a_template_that_was_typed_is_for_methods_or_for_values(server, tmp_path
     )
     assert not template_for_methods(str(own))
     assert template_for_methods("labels")
-    server.rule = lambda body: json.dumps(
-        {"code": re.search(r'must be "([0-9a-f]{8})"', body["messages"][0]["content"])[1], "probability": 0.5}
-    )
+    server.rule = lambda body: json.dumps({"code": code_of(body), "probability": 0.5})
     judge = judge_from_options(server.url, model="judge-7b", template=str(own))
     assert asked(judge, Value(PLACES[1]))[0].one == 0.5
     assert "in my words" in server.bodies[-1][1]["messages"][0]["content"]

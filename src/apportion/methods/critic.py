@@ -131,7 +131,7 @@ def credit_of_verdicts(
         weight, outcome_weight, mix: see the formula. With ``outcome_weight=0`` outcomes are not read.
         within, weigh, scale, ddof, epsilon: of z. notes: to go with the credit.
     """
-    known_S = np.isfinite(value_S) & (units.valid_S if outcome_weight else True)
+    known_S = np.isfinite(value_S)
     verdict_S = np.where(known_S, value_S, 0.0)
     how: dict[str, Any] = {"within": within, "weigh": weigh, "scale": scale, "ddof": ddof, "epsilon": epsilon}
     if mix == "before":
@@ -224,4 +224,4 @@ def _one(said: list[float], aggregate: str) -> float:
         return float(np.mean(said) if aggregate == "mean" else np.median(said))
     wrong = sum(x < 0 for x in said)
     least = {"intersection": len(said), "majority": len(said) / 2, "union": 1}[aggregate]
-    return -1.0 if wrong and wrong >= least else 0.0
+    return -1.0 if wrong >= least else 0.0

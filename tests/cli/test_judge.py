@@ -1,0 +1,84 @@
+"""``apportion assign --judge`` and ``apportion cost --judge``, against a chat model on the loopback."""
+
+import json
+
+import pytest
+
+import apportion as ap
+from apportion.cli.run import run
+from tests.chat_server import Server, code_of
+
+pytest.importorskip("httpx2")
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def runs(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    steps = [ap.Step(observation="2 + 2?", action="4"), ap.Step(observation="so?", action="5")]
+    ap.write(path, [ap.Trajectory(steps, group="g", id=f"r{r}", outcome=float(r)) for r in (1, 0)])
+    return path
+
+
+def told(capsys, *arguments):
+    code = run([*map(str, arguments), "--json"])
+    out = capsys.readouterr()
+    assert code == 0, out.err
+    return json.loads(out.out)
+
+
+def test_verdicts_become_credit_and_are_kept(server, runs, tmp_path, capsys):
+    out, cache = tmp_path / "credit.jsonl", tmp_path / "answers"
+    judge = ["--judge", server.url, "--model", "judge-7b"]
+    how = ["--method", "llm_critic", "--votes", "4", *judge, "--cache", cache, "--out", out]
+    # equal texts are asked about once, whatever came of them: 4 votes on one prompt
+    price = told(capsys, "cost", "llm_critic", runs, "--votes", "4", *judge)
+    assert price["requests"] == 4
+    first = told(capsys, "assign", runs, *how)
+    assert first["asking"]["asked"] == len(server.bodies) == 4
+    assert first["notes"]["verdicts"] == 16
+    credit = ap.read_credit(out)
+    assert credit.advantage_S.tolist() == pytest.approx([1.5731, -0.1589, 0.1589, -1.5731], abs=1e-4)
+    assert told(capsys, "assign", runs, *how)["asking"]["cached"] == 4
+    assert len(server.bodies) == 4
+    assert {body["temperature"] for _, body in server.bodies} == {0.7}
+
+
+def test_a_template_of_ones_own_reaches_the_judge(server, runs, tmp_path, capsys):
+    own = tmp_path / "mine.toml"
+    own.write_text(
+        'name = "mine"\nversion = 1\n[scale]\nkind = "wrong"\n[units]\nword = "move"\n[text]\n'
+        'instruction = "Which $unit is silly?"\nreminder = "again"\n'
+    )
+    server.rule = lambda body: json.dumps({"code": code_of(body), "wrong": [2]})
+    how = ["--method", "capo", "--judge", server.url, "--model", "judge-7b", "--votes", "1"]
+    how += ["--judge-temperature", "0", "--judge-thinking", "77", "--judge-template", own]
+    made = told(capsys, "assign", runs, *how)
+    assert made["params"]["template"] == str(own)
+    ((_, body),) = server.bodies
+    assert "Which move is silly?" in body["messages"][0]["content"]
+    assert (body["temperature"], body["max_tokens"]) == (0.0, 200 + 2 * 60 + 77)
+
+
+def test_what_is_missing_is_said(server, runs, tmp_path, capsys):
+    def refused(*arguments):
+        assert run(["assign", str(runs), "--method", "llm_critic", *map(str, arguments)]) != 0
+        return " ".join(capsys.readouterr().err.split())
+
+    assert "llm_critic asks a judge; say whom" in refused()
+    assert "no model was named; give --model" in refused("--judge", server.url)
+    judge = ["--judge", server.url, "--model", "judge-7b"]
+    assert "no judge template named 'nope'" in refused(*judge, "--judge-template", "nope")
+    assert "has no model 'other'; it has judge-7b" in refused("--judge", server.url, "--model", "other")
+    assert "2 votes at temperature 0" in refused(*judge, "--votes", "2", "--judge-temperature", "0")
+    assert server.bodies == []
+    server.rule = lambda body: "no idea"
+    assert run(["assign", str(runs), "--method", "llm_critic", *judge, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["unknown_units"], said["notes"]["units_without_verdict"]) == (4, 4)
