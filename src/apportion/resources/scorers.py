@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from apportion.data import Trajectory
 from apportion.errors import ConfigError, DataError
@@ -41,12 +42,7 @@ class Scorer:
         reward = self.function(trajectory, answer)
         if reward is None:
             return None
-        if isinstance(reward, bool):
-            return float(reward)
-        try:
-            number = float(reward)
-        except (TypeError, ValueError):
-            number = math.nan
+        number = float(reward) if isinstance(reward, Real) else math.nan
         if not math.isfinite(number):
             raise DataError(f"the scorer {self.name} returned {reward!r}; a reward is a finite number, or None")
         return number

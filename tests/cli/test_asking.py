@@ -1,0 +1,169 @@
+"""Asking on the command line: who is asked, at what price, and how it leaves."""
+
+import json
+
+import pytest
+
+pytest.importorskip("httpx2")
+
+import apportion as ap
+from apportion.cli.asking import OPTIONS, SHORT
+from apportion.cli.asking_progress import words_of
+from apportion.cli.run import run
+from apportion.methods import get
+from apportion.resources import Progress
+from tests.resources.faulty_server import FaultyServer
+from tests.resources.test_faults import rollouts
+
+
+@pytest.fixture
+def cli(capsys):
+    def call(*arguments):
+        code = run([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture
+def runs(tmp_path):
+    ap.write(tmp_path / "runs.jsonl", rollouts())
+    return tmp_path / "runs.jsonl"
+
+
+ASK = ("--method", "vineppo", "--unit", "token", "--k", "3")
+
+
+def test_a_policy_is_asked_and_the_summary_says_so(cli, runs, tmp_path):
+    with FaultyServer() as server:
+        asked = ("--resampler", server.url, "--max-tokens", "12", "--cache", tmp_path / "c", "--json")
+        code, out, _ = cli("assign", runs, *ASK, *asked, "--out", tmp_path / "credit.jsonl")
+        told = json.loads(out)
+        assert code == 0
+        assert (told["asking"]["asked"], told["asking"]["cached"], told["asking"]["failed"]) == (51, 0, {})
+        assert told["notes"]["asks"] == 19
+        assert all(body["max_tokens"] == 12 for _, body, _ in server.seen)
+        first = ap.read_credit(tmp_path / "credit.jsonl").advantage_S.tolist()
+        code, out, _ = cli("assign", runs, *ASK, *asked, "--out", tmp_path / "credit.jsonl")
+        told = json.loads(out)["asking"]
+        assert (told["asked"], told["cached"]) == (0, 51)
+        assert ap.read_credit(tmp_path / "credit.jsonl").advantage_S.tolist() == first
+        code, _, err = cli("assign", runs, *ASK, *asked[:-1], "--ask-seed", "1")
+        assert code == 0
+        assert "asked 51 in" in err
+
+
+def test_the_price_is_what_is_counted_then(cli, runs, tmp_path):
+    with FaultyServer() as server:
+        asked = (
+            "--resampler",
+            server.url,
+            "--resampler-model",
+            "tiny",
+            "--max-tokens",
+            "12",
+            "--cache",
+            tmp_path / "c",
+        )
+        code, out, _ = cli("cost", "vineppo", runs, *ASK[2:], *asked, "--json")
+        price = json.loads(out)
+        assert (code, price["requests"], price["cached"], price["exact"]) == (0, 51, 0, True)
+        assert not server.seen
+        assert not (tmp_path / "c").exists()
+        _, out, _ = cli("assign", runs, *ASK, *asked, "--json")
+        told = json.loads(out)["asking"]
+        assert (told["asked"], told["prompt_tokens"]) == (price["requests"], price["prompt_tokens"])
+        assert told["generated_tokens"] <= price["generated_tokens"]
+        _, out, _ = cli("cost", "vineppo", runs, *ASK[2:], *asked, "--json")
+        again = json.loads(out)
+        assert (again["requests"], again["cached"]) == (0, 51)
+
+
+def test_a_price_without_anybody_and_its_time(cli, runs):
+    code, out, _ = cli("cost", "vineppo", runs, *ASK[2:], "--max-tokens", "7", "--tokens-per-second", "10", "--json")
+    price = json.loads(out)
+    assert (code, price["requests"], price["generated_tokens"]) == (0, 51, 51 * 7)
+    assert price["seconds"] == pytest.approx(price["expected_tokens"] / 10, rel=0.02)
+    code, out, _ = cli("cost", "vineppo", runs, *ASK[2:])
+    assert "unknown; give --tokens-per-second" in out
+    assert json.loads(cli("cost", "grpo", runs, "--json")[1])["requests"] == 0
+
+
+def test_a_budget_refuses_or_is_spent(cli, runs):
+    with FaultyServer() as server:
+        asked = ("--resampler", server.url, "--max-tokens", "12", "--budget-tokens", "200")
+        code, _, err = cli("assign", runs, *ASK, *asked)
+        assert code == 1
+        assert "tokens where the budget is 200, so nothing was asked" in err
+        assert not server.seen
+        code, out, _ = cli("assign", runs, *ASK, *asked, "--partial", "--json")
+        told = json.loads(out)
+        assert code == 0
+        assert told["asking"]["failed"]["left out: over the budget"] > 0
+        assert told["unknown_units"] > 0
+        assert told["asking"]["prompt_tokens"] + told["asking"]["generated_tokens"] <= 200
+        code, _, err = cli("assign", runs, *ASK, *asked[:4], "--budget-requests", "50")
+        assert "51 requests where the budget is 50" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        ((), 2, "vineppo asks a policy; say whom: --resampler URL"),
+        (("--resampler", "http://127.0.0.1:9/v1"), 1, "start it or correct --resampler"),
+        (("--resampler", "ftp://x"), 2, "--resampler is no address of a server"),
+        (("--resampler", "http://h/v1", "--scorer", "nubmer"), 2, "no scorer is named 'nubmer'"),
+        (("--resampler", "http://h/v1", "--scorer", "reward"), 2, "wants a reward model; give --reward-model"),
+        (("--resampler", "http://h/v1", "--temperature", "hot"), 2, "--temperature is 'hot'; give a float"),
+        (("--resampler", "http://h/v1", "--max-tokens", "1.5"), 2, "--max-tokens is 1.5; give a int"),
+        (("--resampler", "http://h/v1", "--ask-seed", "-1"), 2, "--ask-seed is -1"),
+        (("--resampler", "http://h/v1", "--budget-tokens", "-1"), 2, "budget: tokens is -1"),
+        (("--judge", "http://h/v1"), 2, "give --model"),
+    ],
+)
+def test_what_is_wrong_is_said_and_the_code_tells_whose_fault(cli, runs, options, code, sentence):
+    got, _, err = cli("assign", runs, *ASK, *options)
+    assert got == code, err
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_outcomes_that_no_built_in_gives(cli, tmp_path):
+    import dataclasses
+
+    ap.write(tmp_path / "odd.jsonl", [dataclasses.replace(t, outcome=0.3) for t in rollouts()])
+    with FaultyServer() as server:
+        code, _, err = cli("assign", tmp_path / "odd.jsonl", *ASK, "--resampler", server.url)
+        assert code == 1
+        assert "exact disagrees with 4, number disagrees with 4, contains disagrees with 4 of 4" in err
+        assert cli("assign", tmp_path / "odd.jsonl", *ASK, "--resampler", server.url, "--scorer", "number")[0] == 0
+
+
+def test_nothing_answered_is_a_failure(cli, runs):
+    with FaultyServer(lambda n, b: "400") as server:
+        code, out, err = cli("assign", runs, *ASK, "--resampler", server.url, "--json")
+        assert code == 1
+        assert json.loads(out)["unknown_units"] > 0
+        assert "nothing that was asked was answered" in err
+
+
+def test_short_options_go_to_the_method_that_has_them(cli):
+    for name in SHORT:
+        assert f"--resampler-{name.replace('_', '-')}" in OPTIONS[name][1].param_decls
+    ours = {decl.lstrip("-").replace("-", "_") for _, option in OPTIONS.values() for decl in option.param_decls}
+    taken = {name: spec.name for spec in ap.methods() for name in get(spec.name).defaults}
+    assert not ours & set(taken), "an option of asking hides a method's parameter"
+
+
+def test_help_lists_them(cli):
+    for command in ("assign", "cost"):
+        code, out, _ = cli(command, "--help")
+        assert code == 0
+        assert all(word in out for word in ("--resampler", "--budget-tokens", "--judge", "--cache", "--scorer"))
+
+
+def test_the_bar_says_how_it_goes():
+    assert words_of(Progress(10, 4, 1, 2, 99, 3661.2)) == "2 cached, 1 failed, 99 tokens, 1:01:01 left"
+    assert words_of(Progress(10, 0, 0, 0, 0, None)) == "0 tokens"
+    assert words_of(Progress(10, 10, 0, 0, 5, 0.0)) == "5 tokens"
