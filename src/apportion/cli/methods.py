@@ -27,7 +27,14 @@ def methods(
         emit_text(markdown_table())
     else:
         rows = [
-            [s.name, s.family, s.unit, ", ".join(s.reads) or "credit", describe_method(s.name).summary, s.source]
+            [
+                s.name,
+                s.family,
+                s.unit,
+                ", ".join(s.reads) or ("answers" if s.needs else "credit"),
+                describe_method(s.name).summary,
+                s.source,
+            ]
             for s in sorted(specs, key=lambda s: (s.kind, s.family, s.name))
         ]
         table("", ["method", "family", "unit", "reads", "what it does", "source"], rows)

@@ -116,7 +116,7 @@ def markdown_table(*, link: str = "../src/") -> str:
     rows = ["| method | kind | unit | reads | what it does | source |", "| --- | --- | --- | --- | --- | --- |"]
     for spec in sorted(methods(), key=lambda spec: (spec.kind, spec.family, spec.name)):
         told = describe(spec.name)
-        reads = ", ".join(f"`{column}`" for column in spec.reads) or "credit"
+        reads = ", ".join(f"`{column}`" for column in spec.reads) or ("answers" if spec.needs else "credit")
         path = f"{link}{told.file}"
         rows.append(
             f"| [`{spec.name}`]({path}) | {spec.family} | {spec.unit} | {reads} | "
