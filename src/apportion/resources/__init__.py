@@ -4,10 +4,15 @@ from apportion.resources.asker import Asker
 from apportion.resources.base import BaseResource
 from apportion.resources.budget import Budget
 from apportion.resources.cache import Cache, Speed
+from apportion.resources.env import EnvResource
+from apportion.resources.env_policy import Act, EnvPolicy, FunctionPolicy, Past, Scene, TextAgent
+from apportion.resources.forks import attach, branch, fork
+from apportion.resources.growth import grow_tree
 from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
 from apportion.resources.judge_options import judge_from_options, judge_of
 from apportion.resources.judge_server import JudgeServer
 from apportion.resources.judge_template import load_template, templates
+from apportion.resources.openai import OpenAIServer
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Resource, Trouble
 from apportion.resources.quote import Quote, Ruler, quote
 from apportion.resources.runner import OVER_BUDGET, Retry, resource_for, run
@@ -16,15 +21,21 @@ from apportion.resources.table import Table
 
 __all__ = [
     "OVER_BUDGET",
+    "Act",
     "Asker",
     "BaseResource",
     "Budget",
     "Cache",
     "Completion",
+    "EnvPolicy",
+    "EnvResource",
+    "FunctionPolicy",
     "JudgeCallable",
     "JudgeResource",
     "JudgeServer",
     "Load",
+    "OpenAIServer",
+    "Past",
     "Progress",
     "Quote",
     "Refusal",
@@ -33,10 +44,16 @@ __all__ = [
     "Resource",
     "Retry",
     "Ruler",
+    "Scene",
     "Speed",
     "Summary",
     "Table",
+    "TextAgent",
     "Trouble",
+    "attach",
+    "branch",
+    "fork",
+    "grow_tree",
     "judge_from_options",
     "judge_of",
     "load_template",

@@ -84,7 +84,7 @@ class Collector:
             live = [episode for episode in live if not episode.over]
         asked = getattr(sampler, "asked", 0)
         return Rollouts(
-            trajectories=tuple(e.trajectory(f"{name}{e.seed}/{e.member}", self.name) for e in episodes),
+            trajectories=tuple(e.trajectory(f"{name}{e.seed}/{e.member}", self.name, self.options) for e in episodes),
             success_N=tuple(e.success for e in episodes),
             return_N=tuple(e.total for e in episodes),
             steps_N=tuple(len(e.steps) for e in episodes),
@@ -108,7 +108,8 @@ class _Episode:
     ) -> None:
         self.index, self.env, self.seed, self.member = index, env, seed, member
         self.policy, self.random = policy, random
-        self.text, _ = env.reset(seed=seed, options={"noise_seed": member} if noisy else None)
+        self.noise = {"noise_seed": member} if noisy else {}
+        self.text, _ = env.reset(seed=seed, options=dict(self.noise) or None)
         self.dialogue = Dialogue(policy.prompts)
         self.steps: list[Step] = []
         self.over, self.success, self.total, self.tokens = False, False, 0.0, 0
@@ -148,11 +149,18 @@ class _Episode:
             )
         )
 
-    def trajectory(self, id: str, env: str) -> Trajectory:
+    def trajectory(self, id: str, env: str, options: Mapping[str, Any]) -> Trajectory:
+        """What was played; ``meta`` says how its environment is started again."""
         return Trajectory(
             self.steps,
             group=f"{env}/{self.seed}",
             id=id,
             final_observation=self.text,
-            meta={"env": env, "seed": self.seed, "success": self.success},
+            meta={
+                "env": env,
+                "env_options": dict(options),
+                "seed": self.seed,
+                **self.noise,
+                "success": self.success,
+            },
         )

@@ -26,7 +26,8 @@ class Request(NamedTuple):
     """One decision that is due.
 
     episode: who asks. context: new ids. fresh: they are a whole prompt. choices: admissible actions, None = free
-    text. random: draws of this episode, so that an episode does not depend on which others are still alive.
+    text. random: draws of this episode, so that an episode does not depend on which others are still alive. begun:
+    tokens of the action that stand at the end of the context already.
     """
 
     episode: int
@@ -34,6 +35,7 @@ class Request(NamedTuple):
     fresh: bool
     choices: Choices | None
     random: np.random.Generator
+    begun: int = 0
 
 
 class Sampled(NamedTuple):
@@ -101,7 +103,11 @@ class _Draft:
     def done(self) -> bool:
         if self.request.choices is not None:
             return not self.allowed
-        return self.ids[-1:] == (self._policy.prompts.stop_id,) or len(self.ids) == self._policy.max_action_tokens
+        return self.ids[-1:] == (self._policy.prompts.stop_id,) or self._full
+
+    @property
+    def _full(self) -> bool:
+        return len(self.ids) + self.request.begun >= self._policy.max_action_tokens
 
     def add(self, token: int, logp: float, spread: float) -> None:
         self.ids = (*self.ids, token)
