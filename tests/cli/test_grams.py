@@ -55,6 +55,25 @@ def test_build_check_assign(cli, solved, tmp_path):
     assert json.loads(out)["notes"]["planning_share"] == pytest.approx(told["planning_share"])
 
 
+def test_a_corpus_of_texts_is_solutions_all_of_them(cli, tmp_path):
+    path, listed = tmp_path / "corpus.jsonl", tmp_path / "grams.json"
+    rows = [json.dumps({"text": text, "source": k}) for k, text in enumerate(corpus(size=15))]
+    path.write_text("\n".join([*rows, "", ""]))
+    code, out, err = cli("grams", "build", path, "--out", listed, "--top", "0.9", "--clusters", "12", "--json")
+    assert (code, json.loads(out)["solutions"]) == (0, 15), err
+    assert {gram["text"] for gram in json.loads(listed.read_text())["grams"]} >= set(PLANTED)
+    path.write_text("\n".join([*rows, "{", '{"txt": "x"}']))
+    code, _, err = cli("grams", "build", path, "--out", listed)
+    assert (code, "corpus.jsonl: line 16: not JSON" in err, 'write {"text": "First we ..."}' in err) == (1, True, True)
+    code, out, err = cli("grams", "build", path, "--out", listed, "--skip-bad", "--json")
+    assert (code, json.loads(out)["solutions"]) == (0, 15), err
+    assert "line 17: no 'text' in it" in err
+    assert "left out 2 broken lines" in err
+    path.write_text('{"text": "let me", "messages": []}\n')  # a foreign log that happens to have a text
+    code, _, err = cli("grams", "build", path, "--out", listed)
+    assert (code, "corpus" in err and "line" not in err) == (1, True), err
+
+
 def test_what_is_printed_for_people(cli, solved, tmp_path):
     listed = tmp_path / "grams.json"
     code, out, err = cli("grams", "build", solved, "--out", listed)

@@ -311,7 +311,7 @@ def test_arguments_out_of_place():
 
 
 def test_ids_need_their_texts():
-    with pytest.raises(ConfigError, match="on token ids needs decode, the text of each token id"):
+    with pytest.raises(ConfigError, match=r"on token ids needs decode, e\.g\. units\.token_texts\(tokenizer\.decode\)"):
         by_segment(of_ids(3))
     with pytest.raises(DataError, match="decode gave 1 texts for 3 ids; one per id"):
         by_segment(of_ids(3), decode=lambda ids: ["x"])

@@ -19,7 +19,10 @@ grams = typer.Typer(
 
 
 def build(
-    path: Path = typer.Argument(help="Rollouts with text: our JSONL or Parquet, or a chat log in a known format."),
+    path: Path = typer.Argument(
+        help="Rollouts with text (our JSONL or Parquet, a chat log in a known format), or correct solutions as JSON "
+        'lines {"text": "..."}.'
+    ),
     out: Path = typer.Option(..., "--out", "-o", help="Write the list here (.json)."),
     least: float = typer.Option(0.5, "--above", help="A rollout with an outcome above this is a correct solution."),
     shortest: int = typer.Option(3, "--shortest", help="Words per n-gram, at least."),
@@ -41,19 +44,12 @@ def build(
 
     Example: apportion grams build runs.jsonl --out grams.json
     """
-    from apportion.adapters.readers import read_any
     from apportion.grams import build as build_list
-    from apportion.grams import solutions, spelling, transformer, write_grams
+    from apportion.grams import spelling, transformer, write_grams
 
     _check_out(out)
     chosen = spelling if encoder is None else transformer(encoder)
-    with progress(f"reading {path.name}") as advance:
-        reading = read_any(path, form, skip_bad=skip_bad, on_trajectory=advance)
-        texts = list(solutions(reading.trajectories, least=least))
-    for sentence in reading.report.remarks():
-        remark(sentence)
-    if not texts:
-        raise DataError(f"{path}: no rollout has an outcome above {least:g}; give solutions, or another --above")
+    texts = _texts(path, form, least, skip_bad)
     with progress("counting n-grams", len(texts)) as advance:
         found = build_list(
             texts,
@@ -173,6 +169,28 @@ def _encoder(path: Path) -> Any:
     except Exception as problem:  # the library raises bare exceptions for whatever is wrong in the file
         raise DataError(f"{file}: not a tokenizer ({problem}); give the policy's tokenizer.json") from None
     return lambda text: model.encode(text, add_special_tokens=False).ids
+
+
+def _texts(path: Path, form: str | None, least: float, skip_bad: bool) -> list[str]:
+    """Correct solutions: of a corpus every text, of rollouts those with a good outcome."""
+    from apportion.adapters.readers import read_any
+    from apportion.grams import solutions
+    from apportion.grams.corpus import is_corpus, read_corpus
+
+    with progress(f"reading {path.name}") as advance:
+        if form is None and is_corpus(path):
+            bad: list[str] = []
+            texts = list(read_corpus(path, bad=bad if skip_bad else None))
+            remarks = [*bad[:3], *([f"left out {len(bad)} broken lines"] if bad else [])]
+        else:
+            reading = read_any(path, form, skip_bad=skip_bad, on_trajectory=advance)
+            texts = list(solutions(reading.trajectories, least=least))
+            remarks = list(reading.report.remarks())
+    for sentence in remarks:
+        remark(sentence)
+    if not texts:
+        raise DataError(f"{path}: no rollout has an outcome above {least:g}; give solutions, or another --above")
+    return texts
 
 
 def _check_out(out: Path) -> None:

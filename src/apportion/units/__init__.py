@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from apportion.units.cut import cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
+from apportion.units.pieces import token_texts
 from apportion.units.process import process_rewards, verdicts
 from apportion.units.segments import by_segment
 from apportion.units.similar import Blocks, Near
@@ -52,5 +53,6 @@ __all__ = [
     "process_rewards",
     "state_rule",
     "sum_below",
+    "token_texts",
     "verdicts",
 ]

@@ -19,7 +19,7 @@ from apportion.units.splitters import Splitter
 from apportion.units.units import Units
 
 Decode = Callable[[Sequence[int]], Sequence[str]]
-"""Text of each token id of one step, e.g. ``lambda ids: [tokenizer.decode([i]) for i in ids]``."""
+"""Text of each token id of one step, e.g. ``token_texts(tokenizer.decode)``; see `apportion.units.token_texts`."""
 
 TAKES = {
     "fixed": ("count", "size"),
@@ -69,7 +69,8 @@ def by_segment(
         splitter: of sentences: "rules" (default; full stops and the like, line breaks, no package), "pysbd" or
             "syntok" (English; the extra ``text``). They differ, so the choice is yours and never what is installed.
         parser: text of a step to the offsets at which segments begin, for "parser" (clauses, phrases, code blocks).
-        decode: text of each token id, for the criteria on text; text-only logs need none.
+        decode: text of each token id, for the criteria on text, as a rule ``token_texts(tokenizer.decode)``; text-only
+            logs need none.
         min_tokens, max_segments: of a step; the smallest segments join a neighbour until they hold.
 
     Raises:
@@ -164,7 +165,7 @@ def _of_text(batch: Batch, by: str, split: Splitter, decode: Decode | None, boun
     if batch.has_ids_N.any() and not batch.has_ids:
         raise DataError(f"by_segment({by!r}): the batch mixes ids and text-only trajectories; cut them apart first")
     if batch.has_ids and len(batch) and decode is None:
-        raise ConfigError(f"by_segment({by!r}) on token ids needs decode, the text of each token id")
+        raise ConfigError(f"by_segment({by!r}) on token ids needs decode, e.g. units.token_texts(tokenizer.decode)")
     starts: list[int] = []
     steps = (step for trajectory in batch for step in trajectory.steps)
     for first, step in zip(bounds_R[:-1].tolist(), steps, strict=True):
