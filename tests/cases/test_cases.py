@@ -15,7 +15,7 @@ from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import centre, gae_padded, to_go, to_go_padded
 from apportion.numerics.minform import min_form
 from apportion.numerics.repetition import repetition
-from apportion.units import by_episode, by_segment, by_step, by_token
+from apportion.units import by_agent, by_episode, by_segment, by_step, by_token
 from apportion.units.similar import Blocks, Near
 
 CASES = {case["id"]: case for case in json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))}
@@ -98,6 +98,13 @@ def test_u1_the_role_belongs_to_the_group():
     given, right = case("U1")
     keys = [f"{group}/{role}" for group, role in zip(given["group"], given["role"], strict=True)]
     close(assign("dr_grpo", rollouts(given["reward"], keys)).advantage_S, right["advantage"])
+    # a method for teams tells the roles of one group apart by itself
+    batch = Batch.from_trajectories(
+        Trajectory([Step(prompt_ids=[0], ids=[1], agent=role, reward=reward)], group=group)
+        for role, reward, group in zip(given["role"], given["reward"], given["group"], strict=True)
+    )
+    close(assign("dr_mas", by_agent(batch), scale="none").advantage_S, right["advantage"])
+    close(assign("dr_grpo", by_agent(batch)).advantage_S, right["wrong"])
 
 
 # --- spread ---------------------------------------------------------------------------------------------------------
@@ -364,6 +371,12 @@ def test_l1_a_penalty_sits_on_sampled_tokens_and_is_not_decayed_by_the_others():
     reward[-1] += given["score"]
     units = masked(reward, mask)
     close(assign("reinforce", units, gamma=given["gamma"]).advantage_S, right["return_at_actions"])
+    # the same where a method makes the penalty itself: observations have no log-probabilities it could read
+    inner = Step(prompt_ids=[0], ids=[1], logp=[-1.0], ref_logp=[-1.0 - given["kl"][0]])
+    outer = Step(prompt_ids=[2, 3], ids=[4], logp=[-1.0], ref_logp=[-1.0 - given["kl"][-1]])
+    batch = Batch.from_trajectories([Trajectory([inner, outer], outcome=given["score"])])
+    shaped = assign("reinforce_pp", by_token(batch), gamma=given["gamma"], kl_coef=given["beta"], scale="none")
+    close(shaped.parts["return"], right["return_at_actions"])
 
 
 def test_y1_long_discounted_sums_do_not_underflow():
