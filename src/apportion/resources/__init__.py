@@ -8,6 +8,8 @@ from apportion.resources.env import EnvResource
 from apportion.resources.env_policy import Act, EnvPolicy, FunctionPolicy, Past, Scene, TextAgent
 from apportion.resources.forks import attach, branch, fork
 from apportion.resources.growth import grow_tree
+from apportion.resources.hf_policy import HFPolicy
+from apportion.resources.hf_reward import HFReward
 from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
 from apportion.resources.judge_options import judge_from_options, judge_of
 from apportion.resources.judge_server import JudgeServer
@@ -30,6 +32,8 @@ __all__ = [
     "EnvPolicy",
     "EnvResource",
     "FunctionPolicy",
+    "HFPolicy",
+    "HFReward",
     "JudgeCallable",
     "JudgeResource",
     "JudgeServer",
