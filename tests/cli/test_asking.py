@@ -167,3 +167,23 @@ def test_the_bar_says_how_it_goes():
     assert words_of(Progress(10, 4, 1, 2, 99, 3661.2)) == "2 cached, 1 failed, 99 tokens, 1:01:01 left"
     assert words_of(Progress(10, 0, 0, 0, 0, None)) == "0 tokens"
     assert words_of(Progress(10, 10, 0, 0, 5, 0.0)) == "5 tokens"
+
+
+def test_models_of_this_process_are_asked_by_their_folders(cli, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.resources.test_hf import TEXTS, gpt2, rollout_of, train_tokenizer
+
+    tokenizer = train_tokenizer(TEXTS * 3, size=300)
+    gpt2(tokenizer).save_pretrained(tmp_path / "policy")
+    gpt2(tokenizer, kind="GPT2ForSequenceClassification", num_labels=1).save_pretrained(tmp_path / "reward")
+    for name in ("policy", "reward"):
+        tokenizer.save_pretrained(tmp_path / name)
+    ap.write(tmp_path / "runs.jsonl", [rollout_of(tokenizer, id=f"r{k}") for k in range(2)])
+    asked = ("--resampler", tmp_path / "policy", "--reward-model", tmp_path / "reward", "--max-tokens", "3", "--json")
+    code, out, err = cli("assign", tmp_path / "runs.jsonl", *ASK, *asked, "--scorer", "reward", "--tokenizer",
+                         tmp_path / "policy")  # fmt: skip
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["asking"]["asked"] > 0
+    assert told["unknown_units"] == 0
