@@ -238,6 +238,9 @@ def test_cutpoints_by_entropy():
     assert lengths(by_segment(batch, "entropy", interval=1, share=0.1)) == [2, 8]
     assert lengths(by_segment(batch, "entropy", count=2)) == [4, 6]
     assert lengths(by_segment(batch, "entropy", count=10, share=1.0)) == [1] * 10
+    certain = of_logp([0.5] * 10, entropy=[[0.0] * 9 + [0.5]])  # the quantile is 0, and nothing was open before the end
+    assert lengths(by_segment(certain, "entropy", interval=1)) == [9, 1]
+    assert lengths(by_segment(of_logp([1.0] * 4, entropy=[[0.0] * 4]), "entropy", count=3)) == [4]
     with pytest.raises(ConfigError, match=r"share is 0.0; give a share in \(0, 1\]"):
         by_segment(batch, "entropy", count=2, share=0.0)
 

@@ -65,7 +65,8 @@ def by_segment(
         interval: cutpoints per segment, in place of ``count``; tokens before a step's first cutpoint are a segment
             of their own.
         rho: a cutpoint has probability below it, for "cutpoint"; default 0.9. Reads log-probabilities.
-        share: a cutpoint is among this share of the highest entropies of its trajectory, for "entropy"; default 0.2.
+        share: a cutpoint is among this share of the highest entropies of its trajectory, and above 0, for "entropy";
+            default 0.2.
         splitter: of sentences: "rules" (default; full stops and the like, line breaks, no package), "pysbd" or
             "syntok" (English; the extra ``text``). They differ, so the choice is yours and never what is installed.
         parser: text of a step to the offsets at which segments begin, for "parser" (clauses, phrases, code blocks).
@@ -158,7 +159,7 @@ def _uncertain(batch: Batch, by: str, rho: float, share: float) -> tuple[Any, fl
         return own, rho
     traj = batch.traj_of_T[batch.sampled_T]
     floor_N = seg_quantile(own, traj, 1.0 - share, n=len(batch))
-    return np.where(own >= floor_N[traj], -1.0, 0.0), 0.9
+    return np.where((own >= floor_N[traj]) & (own > 0), -1.0, 0.0), 0.9  # where most are certain, the floor is 0
 
 
 def _of_text(batch: Batch, by: str, split: Splitter, decode: Decode | None, bounds_R: IntArray) -> IntArray:
