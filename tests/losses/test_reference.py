@@ -287,6 +287,7 @@ def test_nothing_to_train_on_is_a_loss_of_zero():
     for mode in AGGREGATIONS:
         none = np.zeros(3, int)
         assert aggregate(np.full(3, np.nan), np.zeros(3), none, mode, length=2, group_of_T=none) == 0
+        assert shares(np.zeros(3), none, mode, length=2, group_of_T=none).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", LOSSES)
