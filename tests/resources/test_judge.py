@@ -10,7 +10,8 @@ from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker, Budget, Refusal, Retry, Trouble
-from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
+from apportion.resources.judge import Completion, JudgeResource
+from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_options import judge_of
 from apportion.resources.judge_template import load_template
 from apportion.units import by_step
@@ -173,6 +174,20 @@ def test_the_reservation_covers_both_tries_of_any_tokenizer():
     assert answer.prompt_tokens + answer.generated_tokens <= load.prompt_tokens + load.most_generated
     assert answer.generated_tokens == 2 * load_template("labels").tokens(2)
     assert load.exact is False
+
+
+def test_a_tokenizer_makes_the_reservation_tight():
+    def count(text):
+        return len(text.split())
+
+    counted, blind = judge(good_bad, count=count), judge(good_bad)
+    one = request(Judge(0, PLACES, "labels"))
+    tight, wide = counted.load(one), blind.load(one)
+    ask(counted, one.ask)
+    ((messages, _, _),) = counted.seen
+    assert tight.prompt_tokens == sum(count(m["content"]) for m in messages)
+    assert tight.prompt_tokens + tight.most_generated < 0.7 * (wide.prompt_tokens + wide.most_generated)
+    assert tight.expected_generated == wide.expected_generated == load_template("labels").tokens(2) / 2
 
 
 def test_tokens_that_nobody_tells_are_estimated():

@@ -157,6 +157,13 @@ def test_long_texts_are_cut_in_the_middle_with_a_mark():
     assert done == "a" * 60 + f"\n<<<{fence} 810 characters left out>>>\n" + "a" * 30
 
 
+def test_a_text_that_cleaning_makes_longer_is_cut_too():
+    sly = Trajectory([Step(observation="\u202e" * 60, action="\x00" * 500)])
+    (_, seen), (_, done) = blocks(render(small(observation=60, action=60), Judge(0, (Place(0),), "x"), sly))
+    assert len(re.sub(r"\n<<<.* 360 characters left out>>>\n", "", seen)) == 120
+    assert len(re.sub(r"\n<<<.* 440 characters left out>>>\n", "", done)) == 120
+
+
 def test_where_there_is_too_much_of_all_everything_is_cut_shorter():
     steps = [Step(observation="o" * 1000, action="a" * 1000) for _ in range(20)]
     ask = Judge(0, tuple(Place(0, s) for s in range(20)), "x")
@@ -176,7 +183,7 @@ def test_codes_follow_from_salt_and_content_and_are_in_no_text(monkeypatch):
 
     assert codes("1") == codes("1")
     assert len({*codes("1"), *codes("2"), *codes("")}) == 6
-    other = Trajectory([*TALK.steps[:2], Step(action="five seven")])
+    other = Trajectory([*TALK.steps[:2], Step(action="five seven")], final_observation="the end")
     assert codes("1", other)[0] != codes("1")[0]
     fence, code = codes("1")
     monkeypatch.setattr(judge_prompt, "_digest", lambda salt, blocks: fence + code)

@@ -8,7 +8,7 @@ import pytest
 from apportion.asks import Judge, Place
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError
-from apportion.resources.judge import JudgeCallable
+from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_template import KINDS, load_template, read_template, templates
 from apportion.resources.protocol import Request
 

@@ -10,7 +10,8 @@ from apportion.resources.forks import attach, branch, fork
 from apportion.resources.growth import grow_tree
 from apportion.resources.hf_policy import HFPolicy
 from apportion.resources.hf_reward import HFReward
-from apportion.resources.judge import Completion, JudgeCallable, JudgeResource
+from apportion.resources.judge import Completion, JudgeResource
+from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_options import judge_from_options, judge_of
 from apportion.resources.judge_server import JudgeServer
 from apportion.resources.judge_template import load_template, templates

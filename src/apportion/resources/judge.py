@@ -31,7 +31,7 @@ BYTES_PER_TOKEN = 4.0
 """Of an estimate, where nobody has told; a reservation takes one token per byte, which no tokenizer exceeds."""
 FRAME_TOKENS = 64
 """What a chat format may add to a prompt of three messages."""
-REPEATED = 4000
+REPEATED = 1000
 """Characters of an unreadable reply that the model is shown again."""
 
 
@@ -53,6 +53,8 @@ class JudgeResource(BaseResource):
         rewards: return of a failure and of a success, reward units: a probability p becomes a value between them.
         decode: token ids to text by the *policy's* tokenizer, for rollouts that have no text.
         special: control tokens of the *judge's* tokenizer, shown harmlessly where a rollout contains them.
+        count: tokens of a text by the *judge's* tokenizer. None: prices are estimated, and a budget reserves one token
+            for each byte, which is several times what will be spent.
         thinking: further tokens that the model may write before its verdict (reasoning models).
         workers: requests at a time.
     """
@@ -68,6 +70,7 @@ class JudgeResource(BaseResource):
         rewards: tuple[float, float] = (0.0, 1.0),
         decode: Decode | None = None,
         special: Sequence[str] = (),
+        count: Callable[[str], int] | None = None,
         thinking: int = 0,
         workers: int = 1,
     ) -> None:
@@ -77,6 +80,7 @@ class JudgeResource(BaseResource):
             raise ConfigError(f"judge: thinking={thinking!r}, workers={workers!r}; give whole numbers, workers from 1")
         self.identity, self.name, self.workers = identity, name, workers
         self.rewards, self.decode, self.special, self.thinking = rewards, decode, tuple(special), thinking
+        self.count = count
         self._templates: dict[str, Template] = {}
         self._last: tuple[Trajectory, Any, Prompt] | None = None
         self._value_template = value_template
@@ -137,8 +141,8 @@ class JudgeResource(BaseResource):
         if isinstance(request.ask, Value):
             digest.update(repr(self.rewards).encode())
         try:
-            for message in self._prompt(request).messages:
-                digest.update(_bytes(message["content"]) + b"\0")
+            for text in _texts(self._prompt(request).messages):
+                digest.update(_bytes(text) + b"\0")
         except NoText as problem:  # it is refused later
             digest.update(str(problem).encode())
         return digest.digest()
@@ -151,10 +155,15 @@ class JudgeResource(BaseResource):
             prompt = self._prompt(request)
         except NoText:
             return Load(exact=False)
-        size = sum(len(_bytes(message["content"])) for message in prompt.messages) + FRAME_TOKENS
-        again = size + 4 * REPEATED + len(_bytes(template.reminder))
-        estimate = math.ceil(size / BYTES_PER_TOKEN)
-        return Load(estimate, 2 * most + size - estimate + again, template.tokens(count) / 2, exact=False)
+        size, reminder = (sum(map(self._most, texts)) for texts in (_texts(prompt.messages), (template.reminder,)))
+        read = size if self.count is not None else math.ceil(size / BYTES_PER_TOKEN)
+        again = size + 4 * REPEATED + reminder
+        most_read = size + FRAME_TOKENS + again + FRAME_TOKENS
+        return Load(read, 2 * most + most_read - read, template.tokens(count) / 2, exact=False)
+
+    def _most(self, text: str) -> int:
+        """Tokens of a text at most."""
+        return len(_bytes(text)) if self.count is None else self.count(text)
 
     def answer(self, requests: Sequence[Request]) -> list[Reply | Trouble | Refusal]:
         """One verdict, or one value, for each."""
@@ -232,30 +241,6 @@ class JudgeResource(BaseResource):
         return prompt
 
 
-class JudgeCallable(JudgeResource):
-    """A judge behind a function: a local model, a client of your own, or a rule in a test.
-
-        JudgeCallable(lambda messages, seed, max_tokens: my_model.chat(messages), identity="my-model-7b, temperature 0")
-
-    Args:
-        function: ``(messages, seed, max_tokens)`` in, where messages are dicts with "role" and "content"; the reply
-            out, as text or as a `Completion` that says what it cost. Raises `Trouble` or `Refusal`.
-        identity: of the model and how it is sampled; change it when the replies change.
-        options: as `JudgeResource`.
-    """
-
-    def __init__(
-        self, function: Callable[[Messages, int, int], str | Completion], *, identity: str, **options: Any
-    ) -> None:
-        super().__init__(identity=f"judge:{identity}", **options)
-        self.function = function
-
-    def complete(self, messages: Messages, *, seed: int, max_tokens: int, schema: dict[str, Any]) -> Completion:
-        """The function's reply; the schema is not passed on."""
-        done = self.function([dict(message) for message in messages], seed, max_tokens)
-        return done if isinstance(done, Completion) else Completion(done)
-
-
 def _count(ask: Any) -> int:
     return 1 if isinstance(ask, Value) or ask.focus is not None else len(ask.units)
 
@@ -268,6 +253,10 @@ def _tokens(messages: Messages, done: Completion) -> tuple[int, int]:
         math.ceil(len(_bytes(done.text)) / BYTES_PER_TOKEN) if done.generated_tokens is None else done.generated_tokens
     )
     return prompt, wrote
+
+
+def _texts(messages: Messages) -> list[str]:
+    return [message["content"] for message in messages]
 
 
 def _bytes(text: str) -> bytes:

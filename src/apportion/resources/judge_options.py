@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ConfigError
-from apportion.resources.judge import Completion, JudgeCallable, Messages
+from apportion.resources.judge import Completion, Messages
+from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_server import JudgeServer
 from apportion.resources.judge_template import load_template
 from apportion.resources.protocol import Refusal, Trouble
