@@ -39,6 +39,29 @@ def test_an_observation_parts_two_trajectories_too():
     assert units.step_of_S.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_lie_end_to_end_and_hold_their_tokens(seed):
+    words, outcomes, group = random_words(seed)
+    batch = grown(words, outcomes, group)
+    tree = prefix_tree(batch, batch.valid_N)
+    covered = []
+    for n in range(len(batch)):
+        spoken = np.flatnonzero(batch.sampled_T & (batch.traj_of_T == n))
+        runs = np.flatnonzero(tree.traj_of_R == n)
+        edges = [*tree.start_R[runs].tolist(), int(spoken[-1]) + 1]
+        assert edges[0] == tree.start_N[n] == spoken[0]
+        assert tree.stop_R[runs].tolist() == edges[1:]
+        for run in runs.tolist():
+            covered += [(token, run) for token in range(int(tree.start_R[run]), int(tree.stop_R[run]))]
+    token, run = np.array(covered).T
+    assert tree.run_of(token).tolist() == run.tolist()
+
+
+def test_words_stand_in_for_tokens_in_logs_of_text():
+    rollouts = [Trajectory([Step(observation="go", action=text)], outcome=1.0, group="g") for text in ("a b c", "a d")]
+    assert by_tree(Batch.from_trajectories(rollouts)).tokens_S.tolist() == [1, 2, 1, 1]
+
+
 def test_what_stands_before_the_first_sampled_token_does_not_part():
     batch = Batch.from_trajectories(
         Trajectory([Step(prompt_ids=[prompt], ids=[1, last])], outcome=1.0, group="g")
