@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from apportion.assign import assign, check_expression, parse, required_cut
 from apportion.assign.expression import Leaf, leaves
 from apportion.credit import Credit
@@ -85,5 +87,9 @@ class Crediting:
         return units
 
     def credit(self, batch: Batch) -> Credit:
-        """Credit of a batch that holds whole groups."""
+        """Credit of a batch that holds whole groups; all of it unknown where nobody scored any rollout."""
+        if self.reads("reward_S") and not batch.scored_N.any():  # a judge that is down is no reason to stop a run
+            units = self.units(batch)
+            notes = {"unknown_trajectories": len(batch)}
+            return Credit(np.zeros(len(units)), units, notes=notes, method=self.method, params=self.params)
         return assign(self.method, self.units(batch), ask=self.ask, **self.params)
