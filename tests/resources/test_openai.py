@@ -11,6 +11,7 @@ from apportion.asks import Continue, Logprob, Place
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker, OpenAIServer, Refusal, Retry, Trouble
+from apportion.resources.continuer import answer_begins
 from apportion.resources.http import Http
 from apportion.resources.openai_reply import MISCOUNTED, SEVERAL, UNCOUNTED
 from tests.resources.faulty_server import END, FaultyServer, continuation, spelled
@@ -218,7 +219,7 @@ def test_what_will_never_work_stops_with_a_sentence(fault, sentence, monkeypatch
 def test_the_key_is_sent_and_never_shown(monkeypatch, tmp_path):
     monkeypatch.setenv("THE_KEY", "sk-secret")
     with FaultyServer(lambda n, b: "400" if n == 0 else None) as server:
-        made = OpenAIServer(server.url, key_env="THE_KEY", scorer="number")
+        made = OpenAIServer(server.url, key_env="THE_KEY", scorer="number", workers=1)  # the first fails
         with Asker(made, retry=HASTY, cache=tmp_path / "c") as asker:
             answer, _ = asker([Continue(Place(0, 0, 1), 1), Continue(Place(0, 0, 2), 1)], [with_ids()])
             shown = " ".join([repr(made), repr(made.http), made.identity, answer.reason, *asker.summary.lines()])
@@ -356,3 +357,56 @@ def test_redirects_are_not_followed():
         assert made._refused(302, {}, b"", "/x").__class__ is ResourceError
         assert made._refused(422, {}, b"", "/x").__class__ is Refusal
         assert made._refused(504, {}, b"", "/x").spent is True
+
+
+def test_a_scorer_of_ones_own_may_read_the_metadata_so_answers_are_not_shared_across_it():
+    def own(rollout, answer):
+        return rollout.meta["pay"]
+
+    rollouts = [with_ids(meta={"pay": pay}) for pay in (0.25, 0.75)]
+    asks = [Continue(Place(n, 0, 1), 1) for n in range(2)]
+    with FaultyServer() as server:
+        answers = Asker(OpenAIServer(server.url, key_env=None, scorer=own))(asks, rollouts)
+        assert [a.one.total() for a in answers] == [0.25, 0.75]
+        assert len(server.seen) == 2
+        Asker(OpenAIServer(server.url, key_env=None, scorer="number"))(asks, rollouts)
+        assert len(server.seen) == 3  # the reference is the same, so one answer is both's
+
+
+def test_the_scorer_reads_all_that_was_written_since_the_environment_spoke():
+    seen = []
+
+    def own(rollout, answer):
+        seen.append(answer)
+        return 1.0
+
+    steps = [
+        Step(observation="q", action="thinking"),
+        Step(observation="tool says 3", action=" so"),
+        Step(observation="", action=" it is 3"),
+    ]
+    rollout = Trajectory(steps, group="g")
+    with FaultyServer(owner="x") as server:
+        answer, _ = once(server, Continue(Place(0, 2, 1), 1, first=" perhaps"), rollout, scorer=own)
+        assert server.seen[0][1]["prompt"] == "qthinkingtool says 3 so it perhaps"
+        assert seen == [" so it perhaps" + answer.one.moves[0].action]
+        assert answer_begins(rollout) == 1
+    forked = Trajectory([*steps[:2], Step(observation="", action="x", parent=0)], group="g")
+    assert answer_begins(forked) == 2  # what stands before it is another step's answer
+    assert answer_begins(Trajectory([*steps[:2], Step(action="x", fresh=True)], group="g")) == 2
+
+
+def test_earlier_agents_can_be_left_out_of_the_context():
+    steps = [
+        Step(prompt_ids=[3], ids=[10, 11], agent="a"),
+        Step(prompt_ids=[4], ids=[12], agent="b"),
+        Step(prompt_ids=[5], ids=[13, 14], agent="a"),
+    ]
+    with FaultyServer() as server:
+        for without in ((), ("a",), ("b",)):
+            once(server, Continue(Place(0, 2, 1), 1, without=without), Trajectory(steps, group="g"), scorer=None)
+        assert [body["prompt"] for _, body, _ in server.seen] == [
+            [3, 10, 11, 4, 12, 5, 13],
+            [3, 4, 12, 5, 13],  # its words in the step itself stay: they are what is gone on from
+            [3, 10, 11, 4, 5, 13],
+        ]
