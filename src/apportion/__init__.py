@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 
 from apportion.assign import assign, cost, remake
+from apportion.assign.values import value_quality
 from apportion.check import Finding, Findings, check
 from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit, write_credit
 from apportion.data import Batch, Row, Step, Trajectory, fold, on_truncated, read, stream, unfold
@@ -96,5 +97,6 @@ __all__ = [
     "report",
     "stream",
     "unfold",
+    "value_quality",
     "write",
 ]

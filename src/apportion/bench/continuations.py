@@ -12,17 +12,17 @@ from apportion.bench.exact import Exact, Rollouts
 from apportion.bench.truth import to_batch
 from apportion.data import Batch, Step
 from apportion.resources import Refusal, Request, Table
+from apportion.resources.context import path
 
 
 def askable(truth: Exact, rollouts: Rollouts) -> Batch:
-    """Sampled rollouts as `to_batch` makes them; each step also tells its true state, so that it can be played on from.
-
-    ``Step.extra["state"]`` is the position of the state in the task's table.
+    """Sampled rollouts as `to_batch` makes them; `Step.state` is the position of the true state in the task's table, so
+    that they can be played on from.
     """
     batch = to_batch(truth, rollouts)
     state = iter(rollouts.state_S.tolist())
     return Batch.from_trajectories(
-        dataclasses.replace(t, steps=[dataclasses.replace(s, extra={"state": next(state)}) for s in t.steps])
+        dataclasses.replace(t, steps=[dataclasses.replace(s, state=str(next(state))) for s in t.steps])
         for t in batch.trajectories
     )
 
@@ -58,7 +58,7 @@ class _Player:
         assert isinstance(ask, Continue)
         step = rollout.steps[ask.at.step]
         table, random = self.table, np.random.default_rng(request.seed)
-        x, t, moves = _state(step), ask.at.step, list[Move]()
+        x, t, moves = _state(step), len(path(rollout, ask.at.step)) - 1, list[Move]()
         slot: int | None = None
         if ask.first is not None or ask.at.token:
             action = ask.first if isinstance(ask.first, str) and ask.whole else step.action
@@ -88,10 +88,9 @@ class _Player:
 
 
 def _state(step: Step) -> int:
-    state = step.extra.get("state")
-    if not isinstance(state, int):
+    if step.state is None or not step.state.isdecimal():
         raise Refusal("the step does not tell its state; make the rollouts with apportion.bench.continuations.askable")
-    return state
+    return int(step.state)
 
 
 def _draw(

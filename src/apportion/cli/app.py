@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, cost, demo, grams, methods, train, view
+from apportion.cli import assign, check, convert, cost, demo, grams, methods, train, values, view
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ for _name, _command, _settings in (
     ("assign", assign.assign, dict(FREE)),
     ("cost", cost.cost, dict(FREE)),
     ("check", check.check, None),
+    ("values", values.values, None),
     ("view", view.view, None),
     ("convert", convert.convert, None),
     ("train", train.train, dict(FREE)),

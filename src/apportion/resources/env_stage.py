@@ -6,6 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from apportion.asks import Place
@@ -135,13 +136,13 @@ class Stage:
         done, text = self._nearest(env, rollout, way)
         if done < 0:
             options = {} if rollout.meta.get("noise_seed") is None else {"noise_seed": rollout.meta["noise_seed"]}
-            text, _ = _safely(rollout, step, lambda: env.reset(seed=rollout.meta["seed"], options=options or None))
+            text, _ = _safely(rollout, step, partial(env.reset, seed=rollout.meta["seed"], options=options or None))
             done = 0
             self._arrived(env, text, rollout, way, 0)
         while done < len(way) - 1:
             action = rollout.steps[way[done]].action
             assert action is not None  # unfit
-            text, _, over, cut, _ = _safely(rollout, way[done], lambda action=action: env.step(action))
+            text, _, over, cut, _ = _safely(rollout, way[done], partial(env.step, action))
             done += 1
             if over or cut:
                 raise Refusal(
@@ -157,7 +158,7 @@ class Stage:
             with self._lock:
                 snapshot = self._moments.get(self._moment(rollout, way[: done + 1]))
             if snapshot is not None:
-                text = _safely(rollout, way[done], lambda snapshot=snapshot: env.restore(snapshot))
+                text = _safely(rollout, way[done], partial(env.restore, snapshot))
                 self._compare(env, text, rollout, way[done])
                 return done, text
         return -1, ""
