@@ -10,7 +10,7 @@ from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker, Budget, Refusal, Retry, Trouble
-from apportion.resources.judge import Completion, JudgeResource
+from apportion.resources.judge import FRAME_TOKENS, REPEATED, Completion, JudgeResource
 from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_options import judge_of
 from apportion.resources.judge_template import load_template
@@ -173,6 +173,10 @@ def test_the_reservation_covers_both_tries_of_any_tokenizer():
     (answer,) = ask(made, one)
     assert answer.prompt_tokens + answer.generated_tokens <= load.prompt_tokens + load.most_generated
     assert answer.generated_tokens == 2 * load_template("labels").tokens(2)
+    sent = sum(len(m["content"].encode()) for m in made._prompt(request(one)).messages)
+    again = sent + 4 * REPEATED + len(load_template("labels").reminder.encode())
+    most = 2 * load_template("labels").tokens(2) + sent + again + 2 * FRAME_TOKENS
+    assert load.prompt_tokens + load.most_generated == most
     assert load.exact is False
 
 
@@ -262,6 +266,12 @@ def test_equal_prompts_share_an_answer_and_others_do_not():
     assert of(Trajectory(TALK.steps, final_observation="end")) != base
     assert of(Trajectory([Step(observation="q", action="right", agent="x"), TALK.steps[1]])) != base
     assert of(TALK, Judge(0, PLACES[:1], "labels")) != base
+    one, other, made = Judge(0, PLACES, "labels"), Judge(0, PLACES[:1], "labels"), judge("")
+    longer = Trajectory(TALK.steps, final_observation="end")
+    asked = ((one, TALK), (other, TALK), (other, longer), (one, longer), (one, TALK))
+    seen = [made.content(request(a, rollout)) for a, rollout in asked]  # in turn, of one judge
+    assert seen[0] == seen[4] == base
+    assert len(set(seen)) == 4
     assert of(TALK, Judge(0, PLACES, "scores")) != base
     gold = Judge(0, PLACES, "search_turns", privileged=True)
     assert of(TALK, gold) != of(Trajectory(TALK.steps, reference="other"), gold)
