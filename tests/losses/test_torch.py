@@ -101,6 +101,19 @@ def test_denominators_are_those_of_the_reference(mode):
         on_tensors.denominator(torch.tensor(weight), torch.tensor(row), "group-mean-token-mean")
 
 
+@pytest.mark.parametrize("old", [None, np.arange(6.0).reshape(2, 3) - 9])
+def test_rectangles_are_those_of_the_reference(old):
+    logp, advantage, weight = -np.arange(6.0).reshape(2, 3), np.ones((2, 3)) * [[1], [2]], np.tri(2, 3, 1)
+    want = losses.from_rows(logp, advantage, weight, old)
+    tensors = [torch.tensor(x) for x in (logp, advantage, weight)]
+    got = on_tensors.from_rows(*tensors, None if old is None else torch.tensor(old))
+    for name in Tokens._fields:
+        mine, theirs = getattr(got, name), getattr(want, name)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert mine.tolist() == theirs.tolist()
+
+
 def test_a_nan_that_counts_is_not_hidden():
     given = columns(5)
     given.logp_T[np.flatnonzero(given.weight_T)[0]] = np.nan

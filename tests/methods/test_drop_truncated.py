@@ -112,6 +112,8 @@ def test_what_it_refuses():
         on_truncated(BATCH, "mask")
     with pytest.raises(ConfigError, match="on_truncated: penalty is nan; give a finite number"):
         on_truncated(BATCH, "penalty", penalty=float("nan"))
+    chain = [Step(ids=[1], parent=-1), Step(ids=[2], parent=0, truncated=True)]  # told, and no fork
+    assert on_truncated(Batch.from_trajectories([Trajectory(chain, outcome=1.0)]), "penalty").outcome_N.tolist() == [0]
     forked = [Step(ids=[1]), Step(ids=[2], reward=1.0), Step(ids=[3], parent=0, truncated=True)]
     with pytest.raises(
         DataError, match="trajectory 0 forks, so one penalty says nothing of its branches; give the cut"

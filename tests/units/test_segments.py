@@ -177,7 +177,9 @@ def test_a_parser_says_where_segments_begin():
     assert cut_text("parser", "abc", parser=lambda text: []) == ["abc"]
     assert cut_text("parser", "one two", parser=lambda text: [5, 1, 0, 7]) == ["one", "two"]  # a token is never cut
     with pytest.raises(DataError, match="the parser cuts 3 characters of text at 9; give offsets inside it"):
-        cut_text("parser", "abc", parser=lambda text: [9])
+        cut_text("parser", "abc", parser=lambda text: [0, 9])
+    with pytest.raises(DataError, match="the parser cuts 3 characters of text at -2; give offsets inside it"):
+        cut_text("parser", "abc", parser=lambda text: [1, -2])
     with pytest.raises(ConfigError, match=r"by_segment\('parser'\) needs parser, a function from the text of a step"):
         cut_text("parser", "abc")
 

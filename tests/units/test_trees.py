@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apportion.data import Batch, Step, Trajectory
-from apportion.units import by_step, by_token, by_tree, leaves, prefix_tree, sum_below
+from apportion.units import by_step, by_token, by_tree, by_turn, leaves, prefix_tree, sum_below
 from tests.grown import grown, letters, random_words
 from tests.make import random_batch
 
@@ -132,6 +132,23 @@ def test_leaves_have_the_rewards_along_their_path():
 def test_the_outcome_of_a_trajectory_without_forks_is_its_return():
     batch = Batch.from_trajectories([forked(0.5, 0.5, 0.5, 0.5, parents=(None,) * 4, outcome=7.0)])
     assert leaves(by_step(batch)).return_L.tolist() == [7.0]
+
+
+def test_an_outcome_counts_beside_a_trajectory_that_forks():
+    lone = forked(0.5, 0.5, 0.5, 0.5, parents=(None,) * 4, outcome=7.0)
+    leaf = leaves(by_step(Batch.from_trajectories([forked(0.5, 1.0, 0.0, 4.0), lone])))
+    assert leaf.return_L.tolist() == [1.5, 4.5, 7.0]
+
+
+def test_a_leaf_of_several_steps_is_scored_by_its_last():
+    steps = [
+        Step(prompt_ids=[0], ids=[1], turn=0),
+        Step(prompt_ids=[2], ids=[3], turn=0, reward=1.0),
+        Step(prompt_ids=[4], ids=[5], turn=1, parent=-1, reward=2.0),
+    ]
+    leaf = leaves(by_turn(Batch.from_trajectories([Trajectory(steps, group="g")])))
+    assert leaf.known_L.tolist() == [True, True]
+    assert leaf.return_L.tolist() == [1.0, 2.0]
 
 
 def test_a_branch_that_nobody_scored_is_unknown():
