@@ -21,6 +21,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
 from apportion.adapters.trl import with_credit
+from apportion.asks import Continuation, Move
+from apportion.resources import Asker, Table
 
 WORDS, GENERATIONS, STEPS = 40, 4, 3
 ROWS = 12  # three groups, so that with two processes the second one is in both
@@ -89,6 +91,16 @@ def rollout(step, row, prompt_ids):
     }
 
 
+def asker():
+    """Answers by the request's seed, which follows from the content of the question."""
+    table = Table(
+        lambda request: Continuation((Move((1,), action="a", reward=request.seed % 7 / 7),)),
+        kinds=["continue"],
+        identity="hosts",
+    )
+    return Asker(table), table
+
+
 def main(out, saved, method, **options):
     tok, seen, made = tokenizer(), [], []
 
@@ -97,7 +109,11 @@ def main(out, saved, method, **options):
         rows = [
             rollout(trainer.state.global_step, first + i, tok(prompt)["input_ids"]) for i, prompt in enumerate(prompts)
         ]
-        made.extend({"row": first + i, "step": trainer.state.global_step, **row} for i, row in enumerate(rows))
+        step = trainer.state.global_step if trainer.model.training else f"eval-{trainer.state.global_step}"
+        if ended:  # every other rollout comes to its end
+            for row in rows[::2]:
+                row["completion_ids"][-1] = tok.eos_token_id
+        made.extend({"row": first + i, "step": step, **row} for i, row in enumerate(rows))
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def outcome(step_rewards, scored, **_):
@@ -105,6 +121,9 @@ def main(out, saved, method, **options):
 
     class Watched(GRPOTrainer):
         def _compute_loss(self, model, inputs):
+            if whole and not self.model.training:  # TRL's own
+                assert inputs["advantages"].shape == inputs["completion_ids"].shape[:1]
+                return super()._compute_loss(model, inputs)
             assert inputs["advantages"].shape == inputs["completion_ids"].shape
             for i in range(len(inputs["prompt_ids"])):
                 seen.append(
@@ -113,7 +132,7 @@ def main(out, saved, method, **options):
                         "completion": inputs["completion_ids"][i][inputs["completion_mask"][i].bool()].tolist(),
                         "advantage": inputs["advantages"][i].tolist(),
                         "trained": (inputs["completion_mask"] * inputs["tool_mask"])[i].tolist(),
-                        "step": self.state.global_step,
+                        "step": self.state.global_step if self.model.training else f"eval-{self.state.global_step}",
                     }
                 )
             loss = super()._compute_loss(model, inputs)
@@ -140,14 +159,20 @@ def main(out, saved, method, **options):
         "seed": 0,
         "beta": 0.0,
     }
-    trainer_options = options.pop("config", {})
-    credits = []
-    Trainer = with_credit(Watched, method, on_credit=lambda credit, step: credits.append(repr(credit)), **options)
+    trainer_options, evaluated = options.pop("config", {}), options.pop("evaluated", False)
+    ended, whole = options.pop("ended", False), options.pop("whole_rollouts_in_eval", False)
+    credits, table = [], None
+    if options.pop("asks", False):
+        options["ask"], table = asker()
+    listeners = [lambda credit, step: credits.append(repr(credit)), *options.pop("on_credit", [])]
+    Trainer = with_credit(Watched, method, on_credit=listeners, **options)
+    tasks = Dataset.from_list([{"prompt": f"w{30 + i} w{31 + i}"} for i in range(8)])
     trainer = Trainer(
         model=LlamaForCausalLM.from_pretrained(saved),
         reward_funcs=outcome,
         args=GRPOConfig(**defaults | trainer_options),
-        train_dataset=Dataset.from_list([{"prompt": f"w{30 + i} w{31 + i}"} for i in range(8)]),
+        train_dataset=tasks,
+        eval_dataset=tasks.select(range(4)) if evaluated else None,
         processing_class=tok,
         rollout_func=rollout_func,
     )
@@ -155,10 +180,21 @@ def main(out, saved, method, **options):
     trainer.train()
     moved = max(float((a - b).detach().abs().max()) for a, b in zip(before, trainer.model.parameters(), strict=True))
     rank = trainer.accelerator.process_index
-    history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    history = [entry for entry in trainer.state.log_history if "loss" in entry or "eval_loss" in entry]
     (Path(out) / f"rank-{rank}.json").write_text(
-        json.dumps({"made": made, "seen": seen, "moved": moved, "history": history, "credits": credits}, default=str)
+        json.dumps(
+            {
+                "made": made,
+                "seen": seen,
+                "moved": moved,
+                "history": history,
+                "credits": credits,
+                "calls": table and table.calls,
+            },
+            default=str,
+        )
     )
+    return trainer
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import warnings
 from typing import Any
 
+from apportion.adapters.crediting import Crediting
 from apportion.errors import ConfigError
 
 TESTED = ("1.16", "1.16")
@@ -14,11 +16,24 @@ TESTED = ("1.16", "1.16")
 METHODS = {
     "_generate_and_score_completions": ("self", "inputs"),
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
+    "_generate_single_turn": ("self", "prompt_ids"),
+    "_get_per_token_logps_and_entropies": ("self", "model", "input_ids", "attention_mask", "logits_to_keep"),
     "_compute_loss": ("self", "model", "inputs"),
 }
 """Private methods that are overridden or relied on, with their parameters."""
 
-ATTRIBUTES = ("num_generations", "num_generations_eval", "reward_weights", "accelerator", "eos_token_ids", "loss_type")
+ATTRIBUTES = (
+    "accelerator",
+    "environments",
+    "eos_token_ids",
+    "num_generations",
+    "num_generations_eval",
+    "reward_func_names",
+    "reward_weights",
+    "rollout_func",
+    "_logs",
+    "_metrics",
+)
 """Attributes of a trainer that are read."""
 
 
@@ -37,12 +52,21 @@ def check_class(trainer: type) -> None:
             "token (RLOOTrainer's and GMPOTrainer's take one per rollout, so credit inside a rollout would be lost)"
         )
     for name, parameters in METHODS.items():
-        method = getattr(trainer, name, None)
+        method = getattr(bases["GRPOTrainer"], name, None)
         found = tuple(inspect.signature(method).parameters)[: len(parameters)] if callable(method) else ()
         if found != parameters:
             raise ConfigError(
                 f"TRL {version} has no {name}({', '.join(parameters)}); with_credit was tested with TRL {TESTED[0]} to "
                 f"{TESTED[1]}, install one of these"
+            )
+    for base in trainer.__mro__:
+        if base.__name__ == "GRPOTrainer":
+            break
+        loss = vars(base).get("_compute_loss")
+        if loss is not None and not _takes_tokens(loss):
+            raise ConfigError(
+                f"{base.__name__} has a _compute_loss of its own, which neither calls GRPOTrainer's nor asks for "
+                "advantages.dim(); write it for advantages of shape (B, T), or leave the loss to GRPOTrainer"
             )
     if "advantages.dim()" not in inspect.getsource(vars(bases["GRPOTrainer"])["_compute_loss"]):
         raise ConfigError(
@@ -51,36 +75,79 @@ def check_class(trainer: type) -> None:
         )
 
 
-def check_settings(args: Any, *, varies_inside: bool, method: str) -> None:
-    """Refuse settings under which credit inside a rollout would be thrown away or turned around.
+def check_attributes(trainer: Any) -> None:
+    """Refuse a trainer that lacks what is read."""
+    missing = [name for name in ATTRIBUTES if not hasattr(trainer, name)]
+    if missing:
+        raise ConfigError(
+            f"the trainer of TRL {_version()} has no {missing[0]}; with_credit was tested with TRL {TESTED[0]} to "
+            f"{TESTED[1]}, install one of these"
+        )
+
+
+def check_settings(args: Any, crediting: Crediting, *, rollouts_tell: bool) -> None:
+    """Refuse settings under which credit would be thrown away, turned around or could never be made.
 
     Args:
         args: the trainer's GRPOConfig.
-        varies_inside: the credit may differ between tokens of one rollout.
-        method: for the message.
+        crediting: the method.
+        rollouts_tell: a `rollout_func` or an environment can give numbers that TRL has not.
 
     Raises:
         ConfigError: the setting, why, and what to use instead.
     """
-    if not varies_inside:
+    method = crediting.method
+    _check_inputs(args, crediting, rollouts_tell)
+    if getattr(args, "multi_objective_aggregation", "sum_then_normalize") == "normalize_then_sum":
+        raise ConfigError(
+            "multi_objective_aggregation='normalize_then_sum' would have no effect, since the advantage comes from "
+            f"{method!r}; leave it at its default, and use the method 'gdpo' to normalise each reward by itself"
+        )
+    if getattr(args, "scale_rewards", "group") != "group":
+        warnings.warn(
+            f"scale_rewards={args.scale_rewards!r} has no effect: how credit is scaled is a parameter of {method!r} "
+            "(scale=, where it has one)",
+            stacklevel=3,
+        )
+    if not crediting.varies_inside:
         return
-    loss = getattr(args, "loss_type", "grpo")
-    level = getattr(args, "importance_sampling_level", "token")
-    if level == "sequence":
+    if getattr(args, "importance_sampling_level", "token") == "sequence":
         raise ConfigError(
             f"importance_sampling_level='sequence' gives every token of a rollout the rollout's mean advantage, so the "
             f"credit of {method!r} would be lost; use 'token', or unit='episode'"
         )
-    if loss == "vespo":
+    if getattr(args, "loss_type", "grpo") == "vespo":
         raise ConfigError(
             "loss_type='vespo' picks its weights by the sign of a whole rollout's advantage, which credit inside a "
-            "rollout has not; use 'dapo', 'grpo', 'dr_grpo', 'bnpo', 'cispo' or 'sapo', or unit='episode'"
+            "rollout has not; use 'dapo', 'grpo', 'dr_grpo', 'bnpo', 'cispo', 'sapo' or 'luspo', or unit='episode'"
         )
     if getattr(args, "off_policy_mask_threshold", None) is not None:
         raise ConfigError(
             "off_policy_mask_threshold drops whole rollouts of negative advantage, and credit inside a rollout has "
             "both signs; leave it None, or use unit='episode'"
         )
+
+
+def _check_inputs(args: Any, crediting: Crediting, rollouts_tell: bool) -> None:
+    """What the method reads and TRL cannot have."""
+    if crediting.reads("ref_logp_S") and getattr(args, "beta", 0.0) == 0.0:
+        raise ConfigError(
+            f"{crediting.method!r} reads log-probabilities of a reference policy, and with beta=0 TRL has none; give "
+            "GRPOConfig a beta above 0, however small"
+        )
+    if crediting.reads("value_S") and not rollouts_tell:
+        raise ConfigError(
+            f"{crediting.method!r} reads the values of a critic, and TRL has none; let rollout_func return 'values' "
+            "(one per step) or 'token_values' (one per completion token), or choose a method without a critic"
+        )
+
+
+def _takes_tokens(loss: Any) -> bool:
+    try:
+        source = inspect.getsource(loss)
+    except OSError:  # typed into an interpreter
+        return True
+    return "._compute_loss(" in source or "advantages.dim()" in source
 
 
 def _version() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.rows import HostRow, batch_of, onto_rows
-from apportion.adapters.trl.contract import check_class, check_settings
+from apportion.adapters.trl.contract import check_attributes, check_class, check_settings
+from apportion.adapters.trl.environment import Marks, marks_of
 from apportion.adapters.trl.rollouts import host_row, rows_of
+from apportion.adapters.trl.scores import scores_of
 from apportion.credit import Credit
-from apportion.errors import missing_extra
+from apportion.errors import ConfigError, ResourceError, missing_extra
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
 
@@ -37,14 +41,17 @@ def with_credit(
 
     A group is the completions of one prompt, also where they were made by several processes: ids, masks, rewards and
     what rollouts tell about their steps are gathered, credit is assigned to whole groups, and each process keeps its
-    rows. The loss gets advantages of shape (B, T). What nobody scored, and what a method drops, leaves it.
+    rows. The loss gets advantages of shape (B, T). What nobody scored, what TRL masks out as truncated, and what a
+    method drops leaves the sums of the loss and the counts of tokens they are divided by. (The losses that average over
+    rollouts, "grpo" and "sapo", still divide by all of them, as TRL does for what it masks out itself.)
 
     Args:
         trainer: `trl.GRPOTrainer`, or a subclass of it.
         method: name or expression, as for `apportion.assign`. params: its parameters.
         unit: level, with options in brackets; default the method's own.
         states: what counts as one state, see `apportion.units.STATES`.
-        ask: who is asked, for methods that ask; only the main process asks.
+        ask: who is asked, for methods that ask. Only the main process asks, and only in training: an evaluation of such
+            a method keeps TRL's own advantages, which cost nothing.
         on_credit: called by the main process with each `Credit` and the trainer's step, for logs and checks.
 
     Raises:
@@ -60,20 +67,31 @@ def with_credit(
         """See `apportion.adapters.trl.with_credit`."""
 
         credit_method = method
-        _credit_rewards: Any = None
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._credit_rewards: Any = None
+            self._credit_marks: list[Marks] = []
+            self._credit_names: Counter[str] = Counter()
             super().__init__(*args, **kwargs)
-            check_settings(self.args, varies_inside=crediting.varies_inside, method=method)
+            check_attributes(self)
+            told = self.rollout_func is not None or self.environments is not None
+            told = told or getattr(self, "environment_factories", None) is not None
+            check_settings(self.args, crediting, rollouts_tell=told)
 
         def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             self._credit_rewards = rewards  # of all processes, before they are normalised
             return rewards
 
+        def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+            self._credit_marks.append(marks_of(self.environments or ()))
+            return super()._generate_single_turn(*args, **kwargs)
+
         def _generate_and_score_completions(self, inputs: Any) -> Any:
+            self._credit_marks = []
             out = super()._generate_and_score_completions(inputs)
-            _put_credit(self, crediting, listeners, out, inputs)
+            if self.model.training or not crediting.asks:
+                _put_credit(self, crediting, listeners, out, inputs)
             return out
 
     CreditTrainer.__name__ = CreditTrainer.__qualname__ = trainer.__name__
@@ -86,62 +104,107 @@ def _put_credit(
     """Replace the advantages of this process's rows, before they are shuffled and split."""
     try:
         import torch
-        from accelerate.utils import broadcast_object_list, gather_object
+        from accelerate.utils import gather_object
     except ImportError:  # pragma: no cover - TRL cannot be there without them
         raise missing_extra("the TRL adapter", "trl", "trl") from None
+    if len(out["completion_ids"]) != len(inputs):
+        raise ConfigError(
+            f"{type(trainer).__name__} made {len(out['completion_ids'])} rows of {len(inputs)}, so that groups are "
+            "unknown; with_credit needs a trainer that keeps its rows"
+        )
     accelerator = trainer.accelerator
-    count = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
-    local = rows_of(out, inputs, trainer.environments or None, trainer.eos_token_ids)
-    rows = _named(gather_object(local), _rewards(trainer), count, int(trainer.state.global_step))
+    local = rows_of(
+        out,
+        inputs,
+        own_rollouts=trainer.rollout_func is not None,
+        environments=trainer.environments or None,
+        marks=trainer._credit_marks,
+        ends=trainer.eos_token_ids,
+        scores=scores_of(trainer, crediting, out),
+    )
+    rows = _named(trainer, gather_object(local))
     mine = slice(accelerator.process_index * len(local), (accelerator.process_index + 1) * len(local))
+    advantage, weight, notes = _agreed(trainer, crediting, rows, listeners)
     length = int(out["completion_ids"].shape[1])
-    if crediting.ask is not None and accelerator.num_processes > 1:
-        # only one process may spend; the others get the numbers
-        longest = max(len(row.completion_ids) for row in rows)
-        sent: list[Any] = [None]
-        if accelerator.is_main_process:
-            sent = [_credited(crediting, rows, longest, listeners, trainer)]
-        broadcast_object_list(sent)
-        advantage, weight, notes = sent[0]
-    else:
-        said = listeners if accelerator.is_main_process else ()
-        longest = max(len(row.completion_ids) for row in rows)
-        advantage, weight, notes = _credited(crediting, rows, longest, said, trainer)
-    device = out["completion_ids"].device
     own_advantage, own_weight = (_fit(x[mine], length) for x in (advantage, weight))
+    device = out["completion_ids"].device
     out["advantages"] = torch.from_numpy(own_advantage).to(device=device, dtype=torch.float32)
     _drop_tokens(trainer, out, rows[mine], own_weight)
     _log(trainer, rows, advantage, weight, notes)
 
 
+def _agreed(
+    trainer: Any, crediting: Crediting, rows: Sequence[HostRow], listeners: Sequence[OnCredit]
+) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
+    """Credit of all rows, the same in every process: worked out by each, or by one where asking costs something."""
+    accelerator = trainer.accelerator
+    main = accelerator.is_main_process
+    if not crediting.asks or accelerator.num_processes == 1:
+        return _credited(crediting, rows, listeners if main else (), trainer)
+    from accelerate.utils import broadcast_object_list
+
+    sent: list[Any] = [None, None]
+    failure: Exception | None = None
+    if main:
+        try:
+            sent[0] = _credited(crediting, rows, listeners, trainer)
+        except Exception as error:  # the others wait, and must hear of it
+            failure, sent[1] = error, str(error)
+    broadcast_object_list(sent)
+    if failure is not None:
+        raise failure
+    if sent[1] is not None:
+        raise ResourceError(f"the main process could not make the credit: {sent[1]}")
+    done: tuple[FloatArray, FloatArray, dict[str, Any]] = sent[0]
+    return done
+
+
 def _credited(
-    crediting: Crediting, rows: Sequence[HostRow], length: int, listeners: Sequence[OnCredit], trainer: Any
+    crediting: Crediting, rows: Sequence[HostRow], listeners: Sequence[OnCredit], trainer: Any
 ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
     credit = crediting.credit(batch_of(rows))
     for listener in listeners:
         listener(credit, int(trainer.state.global_step))
-    return *onto_rows(credit.to_tokens(), rows, length), dict(credit.notes)
+    longest = max(len(row.completion_ids) for row in rows)
+    return *onto_rows(credit.to_tokens(), rows, longest), dict(credit.notes)
 
 
-def _named(gathered: Sequence[Mapping[str, Any]], rewards: FloatArray, count: int, step: int) -> list[HostRow]:
-    """Rows of all processes with group and reward: TRL repeats each prompt ``count`` times in the gathered order."""
+def _named(trainer: Any, gathered: Sequence[Mapping[str, Any]]) -> list[HostRow]:
+    """Rows of all processes with group and rewards: TRL repeats each prompt in the gathered order.
+
+    Several batches may be made at one step of the optimizer (small `steps_per_generation`, evaluation), and their
+    groups are different ones.
+    """
+    training = trainer.model.training
+    count = trainer.num_generations if training else trainer.num_generations_eval
+    batch = f"{'' if training else 'eval-'}step-{int(trainer.state.global_step)}"
+    trainer._credit_names[batch] += 1
+    if trainer._credit_names[batch] > 1:
+        batch += f"-{trainer._credit_names[batch]}"
+    parts = trainer._credit_rewards.detach().double().cpu().numpy()
+    weights = trainer.reward_weights.detach().double().cpu().numpy()
+    total = np.nansum(parts * weights, axis=1)
+    names = _identifiers(trainer.reward_func_names)
     return [
         host_row(
             plain,
-            group=f"step-{step}/prompt-{i // count}",
-            id=f"step-{step}/{i}",
-            reward=None if np.isnan(rewards[i]) else float(rewards[i]),
+            group=f"{batch}/prompt-{i // count}",
+            id=f"{batch}/{i}",
+            reward=None if np.isnan(parts[i]).all() else float(total[i]),
+            outcomes={name: float(part) for name, part in zip(names, parts[i], strict=True) if not np.isnan(part)},
         )
         for i, plain in enumerate(gathered)
     ]
 
 
-def _rewards(trainer: Any) -> FloatArray:
-    """Weighted sum over reward functions of every row of all processes; NaN where none of them scored it."""
-    parts = trainer._credit_rewards.detach().double().cpu().numpy()
-    weights = trainer.reward_weights.detach().double().cpu().numpy()
-    total = np.nansum(parts * weights, axis=1)
-    return np.where(np.isnan(parts).all(axis=1), np.nan, total)
+def _identifiers(names: Sequence[str]) -> list[str]:
+    """Names of reward functions as names of parts; models and lambdas have names that are none."""
+    out: list[str] = []
+    for k, name in enumerate(names):
+        plain = re.sub(r"\W", "_", name)
+        plain = plain if plain.isidentifier() else f"reward_{k}"
+        out.append(plain if plain not in out else f"{plain}_{k}")
+    return out
 
 
 def _drop_tokens(trainer: Any, out: Any, rows: Sequence[HostRow], weight: FloatArray) -> None:
