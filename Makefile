@@ -34,14 +34,14 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@echo "installing apportion with all extras into $(VENV) (a few minutes the first time)"
 	@$(PIP) --upgrade pip
-	@$(PIP) -c $(CONSTRAINTS) -e '.[all,dev]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[all,trl,dev]'
 	@touch $@
 
 test: $(STAMP) ## all fast tests
-	$(THREADS) $(PY) -m pytest -n $(JOBS)
+	$(THREADS) $(PY) -m pytest -n $(JOBS) --dist loadgroup
 
 test-full: $(STAMP) ## all tests, also those marked slow
-	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS)
+	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS) --dist loadgroup
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .
