@@ -147,7 +147,17 @@ def test_single_precision_inputs_agree(name, data):
     coarse = [
         dataclasses.replace(
             t,
-            steps=[dataclasses.replace(s, logp=np.float32(s.logp), ref_logp=np.float32(s.ref_logp)) for s in t.steps],
+            steps=[
+                dataclasses.replace(
+                    s,
+                    logp=np.float32(s.logp),
+                    ref_logp=np.float32(s.ref_logp),
+                    reward=None
+                    if s.reward is None
+                    else float(np.float32(s.reward)),  # as the outcomes: equal stay equal
+                )
+                for s in t.steps
+            ],
             outcome=None if t.outcome is None else float(np.float32(t.outcome)),
         )
         for t in drawn

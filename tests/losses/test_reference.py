@@ -158,6 +158,22 @@ def test_on_policy_the_gradient_is_that_of_reinforce(name):
     assert_allclose(LOSSES[name](given._replace(old_logp_T=None)), LOSSES[name](given))
 
 
+def test_the_published_bounds_of_gspo_are_the_defaults():
+    # 1 - 3e-4 for losses below, 1 + 4e-4 for gains above, as in the paper; the log-ratio is held within 20
+    for loss in (losses.gspo, losses.gspo_token):
+        assert_allclose(-loss(tokens([1.0], log_ratio=np.array([0.1]), logp=[-1.0])), [1.0004])
+        assert_allclose(-loss(tokens([-1.0], log_ratio=np.array([-0.1]), logp=[-1.0])), [-0.9997])
+    assert_allclose(losses.ppo(tokens([-1.0], log_ratio=np.array([900.0]), logp=[-1.0])), [np.exp(20.0)])
+    assert from_rows(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1))).old_logp_T is None
+
+
+@pytest.mark.parametrize("loss", [losses.gspo_token, losses.cispo])
+def test_held_log_probabilities_are_not_read_where_nothing_weighs(loss):
+    given = tokens([1.0, 1.0], log_ratio=np.zeros(2), logp=[-1.0, -1.0], weight=[1, 0])
+    held = np.array([-1.0, np.nan])
+    assert loss(given, held_T=held).tolist() == loss(given).tolist()
+
+
 def test_a_broken_log_probability_does_not_overflow():
     given = tokens([-1.0], log_ratio=np.array([900.0]), logp=[-1.0])
     for loss in LOSSES.values():

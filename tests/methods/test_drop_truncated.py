@@ -29,7 +29,7 @@ def results(batch, method):
     return credit.advantage_S.tolist(), credit.weight_S.tolist()
 
 
-def test_the_policies_give_different_documented_results():
+def test_worked_example_of_every_policy():
     # mean .5, with a score of -1 instead of .5 it is 0, without the third rollout .5
     plain = "grpo(scale='none')"
     assert results(on_truncated(BATCH, "keep"), plain) == ([0.5, -0.5, 0.0], [True] * 3)

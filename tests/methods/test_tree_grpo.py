@@ -51,6 +51,11 @@ def test_a_branch_without_a_score_is_unknown_and_leaves_the_statistics():
     np.testing.assert_allclose(credit.advantage_S[[0, 1, 3]], whole[:3])
 
 
+def test_a_tree_that_nobody_scored_is_not_counted():
+    notes = assign("tree_grpo", by_step(Batch.from_trajectories([tree(1, 0), tree(None, None)]))).notes
+    assert (notes["trees"], notes["leaves"]) == (1, 2)
+
+
 def test_a_leaf_alone_in_its_tree():
     # trees of two leaves (1, 0) and of one (3): mean 4/3; the released code keeps the lone 3 in the tree part
     units = by_step(Batch.from_trajectories([tree(1, 0), tree(3)]))
