@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,8 @@ def markdown(found: dict[str, Any]) -> str:
         "sampled next actions has the best value (equal values share the claim); `pairwise`: pairs in the right order "
         "(equal values count half); `within`: states within 0.05 of the truth; `explained`: explained variance "
         "of the true values, `explained_returns`: of the rollouts' returns, as trainers log it. A number after a head: "
-        "the episodes it was fitted to (512 without).",
+        "the episodes it was fitted to (512 without). The heads stand on frozen features of the policy; a critic "
+        "that is trained whole, or over many iterations, may do better, and nine continuations of each state cost more.",
         "",
         f"Expected return of the policies {cell(found['policies']['J'])}; states with three or more different actions, "
         f"a seed: {cell(found['policies']['sets'])}.",
@@ -246,13 +248,14 @@ def main() -> None:
                 file.write(json.dumps(result, indent=1).encode())
         runs[seed] = json.loads(kept.read_text())
         rows = runs[seed]["rows"]
-        print(seed, f"{runs[seed]['seconds']:.0f} s", {k: round(v["top1"], 3) for k, v in rows.items()}, flush=True)
+        line = {name: round(row["top1"], 3) for name, row in rows.items()}
+        sys.stdout.write(f"seed {seed}, {runs[seed]['seconds']:.0f} s, top1 {line}\n")
     found = summary(runs)
     out = HERE / "results"
     out.mkdir(exist_ok=True)
     (out / "vineppo_vs_value_head.json").write_text(json.dumps(found, indent=1) + "\n")
     (out / "vineppo_vs_value_head.md").write_text(markdown(found))
-    print(markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

@@ -149,6 +149,17 @@ def test_exact_on_a_task_that_is_listed_whole():
         assert credit.advantage_S[s] == pytest.approx(exact(after) - exact(at), abs=1e-12)
 
 
+def test_a_copy_that_takes_no_part_does_not_stand_for_the_others():
+    # the unscored rollout comes first and has the choices of the second; siblings are counted all the same
+    mute = Trajectory([Step(prompt_ids=[0], ids=[1])], group="g")
+    units = by_step(Batch.from_trajectories([mute, *leaf_by_leaf([(1, 1.0), (2, 0.0)])]))
+    tree = branches(units)
+    assert tree.counted_S.tolist() == [False, True, True]
+    assert tree.siblings_S.tolist() == [0, 2, 2]
+    loo = assign("spo_tree(equal='merged', baseline='loo')", units)
+    np.testing.assert_allclose(loo.advantage_S, [0, 1, -1])
+
+
 def test_what_it_refuses():
     units = by_step(batch(PAPER))
     with pytest.raises(ConfigError, match="carl: equal is 'same'; give one of 'merged', 'apart'"):
