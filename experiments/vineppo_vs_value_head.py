@@ -211,7 +211,7 @@ def markdown(found: dict[str, Any]) -> str:
         "(equal values count half); `within`: states within 0.05 of the truth; `explained`: explained variance "
         "of the true values, `explained_returns`: of the rollouts' returns, as trainers log it. A number after a head: "
         "the episodes it was fitted to (512 without). The heads stand on frozen features of the policy; a critic "
-        "that is trained whole, or over many iterations, may do better, and nine continuations of each state cost more.",
+        "that is trained whole, or over many iterations, may do better; nine continuations of each state cost more.",
         "",
         f"Expected return of the policies {cell(found['policies']['J'])}; states with three or more different actions, "
         f"a seed: {cell(found['policies']['sets'])}.",
