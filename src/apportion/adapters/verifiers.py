@@ -131,12 +131,13 @@ def _logp(node: Any, mask: BoolArray) -> FloatArray:
 
 
 def _reward(trace: Any) -> tuple[float | None, dict[str, float]]:
-    """The weighted sum of the named rewards, and the scores; ``reward`` where there are none."""
+    """The weighted sum of the named rewards, and their scores; ``reward`` where none has a name. Broken: not scored."""
+    if not field(trace, "ok", True):
+        return None, {}
     named = field(trace, "rewards", None) or {}
-    scores = {name: (field(r, "score"), field(r, "weight", 1.0)) for name, r in named.items()}
-    told = {name: pair for name, pair in scores.items() if pair[0] is not None}
+    told = {name: reward for name, reward in named.items() if reward is not None and field(reward, "score") is not None}
     if told:
-        parts = {name: float(score) for name, (score, _) in told.items() if name.isidentifier()}
-        return sum(float(score) * float(weight) for score, weight in told.values()), parts
-    reward = field(trace, "reward", None) if not named else None
+        parts = {name: float(field(reward, "score")) for name, reward in told.items() if name.isidentifier()}
+        return sum(float(field(r, "score")) * float(field(r, "weight", 1.0)) for r in told.values()), parts
+    reward = None if named else field(trace, "reward", None)
     return (None if reward is None else float(reward)), {}

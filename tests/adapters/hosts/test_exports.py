@@ -379,6 +379,19 @@ def test_verifiers_nodes_carry_their_tokens_credit(world, objects):
     assert sorted(credit.units.batch.outcome_parts) == ["right", "style"]
 
 
+def test_a_trace_is_scored_by_the_rewards_that_came():
+    node = {"parent": None, "sampled": True, "token_ids": [1, 2], "mask": [False, True]}
+    told = (
+        ({"rewards": {"right": None, "style": {"score": 2.0, "weight": 0.5}}}, 1.0),
+        ({"rewards": {"right": None}}, None),
+        ({"rewards": {}}, None),
+        ({"rewards": {"right": {"score": 1.0, "weight": 1.0}}, "ok": False}, None),  # its sandbox broke
+    )
+    traces = [{"id": str(k), "nodes": [dict(node)], "info": {}} | more for k, (more, _) in enumerate(told)]
+    batch = verifiers.stamp(traces, "grpo").units.batch
+    assert [t.outcome for t in batch] == [value for _, value in told]
+
+
 def test_verifiers_is_told_what_is_wrong():
     node = {"parent": None, "sampled": True, "token_ids": [1, 2], "mask": [False, True], "logprobs": [-0.1]}
     trace = {"id": "a", "nodes": [node], "reward": 1.0, "info": {}}

@@ -163,3 +163,11 @@ def test_rows_that_disagree_are_refused():
         batch_of([row, replace(row, index=1, reward=2.0)])
     with pytest.raises(DataError, match="group is 'g' in one row and 'h' in another"):
         batch_of([row, replace(row, index=1, group="h")])
+
+
+def test_a_limit_ends_a_rollout_at_its_last_step():
+    rows = [HostRow("g", "a", [1], [5, 9, 6], mask=[1, 0, 1], index=k, reward=1.0, truncated=k == 1) for k in range(2)]
+    assert batch_of(rows).truncated_S.tolist() == [False, False, False, True]
+    assert batch_of([replace(rows[0], truncated=True), replace(rows[1], truncated=False)]).truncated_N.tolist() == [
+        False
+    ]
