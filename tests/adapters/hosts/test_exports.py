@@ -73,6 +73,10 @@ def test_steps_that_extend_each_other_share_a_datum_and_branches_repeat_their_pa
         ((3,), [1, 1, 2, 2], [0, 0, 1, 1]),
         ((0,), [1, 3, 3], [0, 1, 1]),
     ]
+    for one in sequences(credit):  # what is context here is counted where it was sampled
+        np.testing.assert_array_equal(one.weight_L, one.sampled_L)
+        assert not one.advantage_L[~one.sampled_L].any()
+        np.testing.assert_array_equal(one.logp_L != 0, one.sampled_L)
 
 
 def rollouts(**step):

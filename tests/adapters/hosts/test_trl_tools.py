@@ -206,3 +206,20 @@ def test_several_rewards_reach_the_method_by_name(tmp_path):
     assert batch.outcome_N.tolist() == [0.0, 1.5, 2.0, 3.0]
     std = np.std([0, 1, 2, 3], ddof=1)
     assert credits[0].parts["length"].tolist() == pytest.approx([(x - 1.5) / std for x in range(4)])
+
+
+def test_the_example_trains_and_leaves_a_log(tmp_path):
+    import importlib.util
+    from pathlib import Path
+
+    from tests.adapters.hosts import trl_tiny as tiny
+
+    path = Path(__file__).parents[3] / "examples" / "trl_gigpo.py"
+    spec = importlib.util.spec_from_file_location("trl_gigpo", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    tok = tiny.tokenizer()
+    example.train(tiny.model(tok), str(tmp_path), tok, **tiny.SETTINGS)
+    credit = ap.read_credit(tmp_path / "log" / "step-000000.parquet")
+    assert len(credit.units.batch) == tiny.GENERATIONS
+    assert credit.units.batch.state_S.tolist() == ["n=0"] * tiny.GENERATIONS

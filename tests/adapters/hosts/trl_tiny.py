@@ -52,27 +52,26 @@ def model(tok):
     )
 
 
+SETTINGS = {
+    "max_steps": 1,
+    "per_device_train_batch_size": ROWS,
+    "num_generations": GENERATIONS,
+    "gradient_accumulation_steps": 1,
+    "max_completion_length": 16,
+    "learning_rate": 1e-3,
+    "report_to": [],
+    "save_strategy": "no",
+    "use_cpu": True,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "disable_tqdm": True,
+    "logging_steps": 1,
+    "seed": 0,
+}
+
+
 def config(folder, **changed):
-    return GRPOConfig(
-        **{
-            "output_dir": str(folder),
-            "max_steps": 1,
-            "per_device_train_batch_size": ROWS,
-            "num_generations": GENERATIONS,
-            "gradient_accumulation_steps": 1,
-            "max_completion_length": 16,
-            "learning_rate": 1e-3,
-            "report_to": [],
-            "save_strategy": "no",
-            "use_cpu": True,
-            "bf16": False,
-            "gradient_checkpointing": False,
-            "disable_tqdm": True,
-            "logging_steps": 1,
-            "seed": 0,
-            **changed,
-        }
-    )
+    return GRPOConfig(**{"output_dir": str(folder), **SETTINGS, **changed})
 
 
 def change(trainer):
