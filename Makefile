@@ -18,10 +18,16 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints/known-good.txt
 PIP := $(PY) -m pip --disable-pip-version-check install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS)
 
+# verl needs an older transformers, so it has an environment of its own, which looks for the rest in $(VENV).
+VERL := .venv-verl
+VERL_PY := $(VERL)/bin/python
+VERL_STAMP := $(VERL)/.installed
+VERL_CONSTRAINTS := constraints/verl.txt
+
 # One thread per process: the tests run side by side, and sums come out in one order.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help .venv test test-full lint format types demo tables bench wheel clean
+.PHONY: help .venv test test-full test-verl lint format types demo tables bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +48,17 @@ test: $(STAMP) ## all fast tests
 
 test-full: $(STAMP) ## all tests, also those marked slow
 	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS) --dist loadgroup
+
+$(VERL_STAMP): $(STAMP) $(VERL_CONSTRAINTS)
+	@test -x $(VERL_PY) || $(PYTHON) -m venv $(VERL)
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(VERL_PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/rest.pth"
+	@echo "installing verl into $(VERL) (a few minutes the first time)"
+	@$(VERL_PY) -m pip --disable-pip-version-check install -qq $(PIP_ARGS) --upgrade pip
+	@$(VERL_PY) -m pip --disable-pip-version-check install -qq $(PIP_ARGS) --no-deps -r $(VERL_CONSTRAINTS) -e .
+	@touch $@
+
+test-verl: $(VERL_STAMP) ## the adapter inside verl itself, on a local Ray
+	$(THREADS) $(VERL_PY) -m pytest tests/adapters/hosts/test_verl*.py
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -69,5 +86,5 @@ wheel: $(STAMP) ## build the wheel and use it in an empty environment outside th
 	@$(PY) .ci/check_wheel.py dist/*.whl -c $(CONSTRAINTS) $(PIP_ARGS)
 
 clean: ## remove everything made here, also .venv
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,89 @@
+"""Rows in, numbers for every row out: the part that both trainers of verl share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apportion.adapters.crediting import Crediting
+from apportion.adapters.verl.contract import no_target, value_readers
+from apportion.adapters.verl.rollouts import Part, Rollouts, rollouts_of
+from apportion.adapters.verl.settings import Settings
+from apportion.assign import parse
+from apportion.assign.expression import Leaf, render
+from apportion.credit import Credit
+from apportion.errors import ConfigError
+from apportion.methods import get
+from apportion.numerics import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """Numbers per response token, by the row's place in the host's batch; padding rows are not in it.
+
+    Attributes:
+        advantage: credit, 0 where the policy did not sample. weight: 1 where the loss counts the token.
+        returns: what a critic learns; without one, the advantages, as everywhere in verl.
+        drops: some sampled token is to leave the loss. metrics: about the credit, for the trainer's log.
+    """
+
+    advantage: Mapping[int, FloatArray]
+    weight: Mapping[int, FloatArray]
+    returns: Mapping[int, FloatArray]
+    drops: bool
+    metrics: Mapping[str, float]
+
+
+def credit_rows(
+    settings: Settings, parts: Sequence[Part], *, with_returns: bool = False, step: int | None = None
+) -> Result:
+    """Credit whole rollouts and lay it back onto their rows.
+
+    Args:
+        settings: method, cut and log. parts: rows in any order, whole groups, without padding rows.
+        with_returns: a critic is trained, so returns must be the values' targets. step: of the trainer, for the log.
+    """
+    rollouts = rollouts_of(parts, penalty_apart=settings.penalty_apart)
+    credit = settings.crediting.credit(rollouts.batch)
+    if settings.log is not None and step is not None:
+        settings.log(credit, step)
+    tokens = credit.to_tokens()
+    placed = rollouts.onto_rows(tokens)
+    advantage = {at: own[0] for at, own in placed.items()}
+    weight = {at: own[1] for at, own in placed.items()}
+    returns = _returns(settings.crediting, rollouts, credit) if with_returns else advantage
+    counted = tokens.advantage_T[tokens.weight_T != 0]
+    sampled = int(rollouts.batch.sampled_T.sum())
+    metrics = {
+        "credit/mean_abs": float(np.abs(counted).mean()) if len(counted) else 0.0,
+        "credit/share_of_tokens_trained": len(counted) / max(sampled, 1),
+        **{f"credit/{key}": float(note) for key, note in credit.notes.items() if isinstance(note, int | float)},
+    }
+    return Result(advantage, weight, returns, len(counted) < sampled, metrics)
+
+
+def _returns(crediting: Crediting, rollouts: Rollouts, credit: Credit) -> dict[int, FloatArray]:
+    """Advantage plus value of the one method that reads values, before any transform changed it."""
+    readers = value_readers(crediting)
+    if len(readers) != 1:
+        raise ConfigError(no_target(crediting))
+    whole = parse(crediting.method)
+    if not isinstance(whole, Leaf) or whole.params:
+        takes = get(readers[0].name).defaults
+        given = {name: value for name, value in crediting.params.items() if name in takes}
+        alone = replace(
+            crediting, method=render(readers[0]), unit=_cut(crediting), params={**readers[0].params, **given}
+        )
+        credit = alone.credit(rollouts.batch)
+    value_S = credit.units.value_S
+    assert value_S is not None
+    target = replace(credit, advantage_S=credit.advantage_S + value_S, parts={})
+    return {at: own[0] for at, own in rollouts.onto_rows(target.to_tokens()).items()}
+
+
+def _cut(crediting: Crediting) -> str:
+    """The unit of the whole expression, said of a part of it."""
+    level, options = crediting.cut
+    return f"{level}({', '.join(f'{name}={value!r}' for name, value in options.items())})" if options else level
