@@ -223,3 +223,24 @@ def test_the_example_trains_and_leaves_a_log(tmp_path):
     credit = ap.read_credit(tmp_path / "log" / "step-000000.parquet")
     assert len(credit.units.batch) == tiny.GENERATIONS
     assert credit.units.batch.state_S.tolist() == ["n=0"] * tiny.GENERATIONS
+
+
+def test_the_reward_functions_have_the_last_word():
+    from apportion.adapters.rows import batch_of
+    from apportion.adapters.trl.rollouts import STEP_LISTS, host_row
+
+    plain = dict.fromkeys(STEP_LISTS) | {
+        "spans": [(0, 1), (1, 2), (2, 3)],
+        "prompt_ids": [1],
+        "completion_ids": [5, 6, 7],
+        "mask": [True] * 3,
+        "step_rewards": [0.25, 0.5],  # of the last step nothing was told
+    }
+    row = host_row(plain, group="g", id="a", reward=2.0, outcomes={})
+    assert row.step_rewards == [0.25, 0.5, None]
+    assert ap.by_step(batch_of([row])).reward_S.tolist() == [0.25, 0.5, 1.25]
+    row = host_row(plain | {"step_rewards": [0.25, 0.5, 9.0]}, group="g", id="a", reward=2.0, outcomes={})
+    assert row.step_rewards == [0.25, 0.5, None]
+    assert host_row(plain, group="g", id="a", reward=None, outcomes={}).step_rewards is None
+    with pytest.raises(ap.DataError, match="row 'a': 4 states for 3 steps; give one per step"):
+        host_row(plain | {"states": ["s"] * 4}, group="g", id="a", reward=1.0, outcomes={})
