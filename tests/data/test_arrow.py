@@ -5,7 +5,19 @@ import sys
 import numpy as np
 import pytest
 
-from apportion.data import Skipped, Step, Trajectory, arrow, read, read_arrow, stream_arrow, write, write_arrow
+from apportion.data import (
+    Batch,
+    Skipped,
+    Step,
+    Trajectory,
+    arrow,
+    columnar,
+    read,
+    read_arrow,
+    stream_arrow,
+    write,
+    write_arrow,
+)
 from apportion.errors import DataError, FormatError, MissingExtra
 from tests.make import assert_same_trajectories, random_trajectories
 
@@ -37,6 +49,28 @@ def test_many_record_batches_in_order(folder, monkeypatch):
     write_arrow("b.arrow", rollouts)
     assert pa.ipc.open_file("b.arrow").num_record_batches == len(rollouts)
     assert_same_trajectories(read("b.arrow"), rollouts)
+
+
+def test_a_batch_is_not_checked_twice_and_gives_the_same_file(folder, monkeypatch):
+    batch = Batch.from_trajectories(random_trajectories(3, groups=4))
+    write("list.arrow", list(batch))
+    monkeypatch.setattr(columnar, "check_trajectory", lambda *_: pytest.fail("checked again"))
+    write("batch.arrow", batch)
+    assert (folder / "batch.arrow").read_bytes() == (folder / "list.arrow").read_bytes()
+
+
+def test_half_a_surrogate_pair_in_one_row_of_many(folder):
+    rollouts = [
+        Trajectory([Step(action="plain", actions=("é", "b"))], id="x"),
+        Trajectory([Step(observation="cut \ud83d", action="é", actions=("\udc00", "b"))], id="y", meta={"k": 1}),
+    ]
+    write("a.arrow", rollouts)
+    first, second = pa.ipc.open_file("a.arrow").read_all().to_pylist()
+    assert first["exact_json"] is None
+    assert second["exact_json"] is not None
+    assert (second["steps"][0]["observation"], second["steps"][0]["actions"]) == ("cut ?", ["?", "b"])
+    assert (first["steps"][0]["actions"], first["meta_json"], second["meta_json"]) == (["é", "b"], None, '{"k": 1}')
+    assert_same_trajectories(read_arrow("a.arrow"), rollouts)
 
 
 def test_foreign_and_damaged_files(folder):

@@ -15,11 +15,13 @@ import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from apportion.data.batch import Batch
 from apportion.data.check import check_trajectory, where
 from apportion.data.jsonl import check_schema, parse
 from apportion.data.record import NAMED, SCHEMA, by_name, check_json, from_record, looks_like, to_json, to_record
@@ -68,16 +70,20 @@ TOKENS = ("ids", "floats")
 def record_batches(
     pa: ModuleType, schema: Any, trajectories: Iterable[Trajectory], *, rows: int, weight: int
 ) -> Iterator[Any]:
-    """Batches of up to ``rows`` trajectories, or of about ``weight`` tokens and characters, checked on the way.
+    """Batches of up to ``rows`` trajectories, or of about ``weight`` tokens and characters.
+
+    They are checked on the way, but for those of a `Batch`, which were when it was built.
 
     Raises:
         DataError: a trajectory breaks a precondition.
     """
+    checked = isinstance(trajectories, Batch)
     waiting: list[tuple[str, Trajectory]] = []
     heavy = 0
     for count, trajectory in enumerate(trajectories):
         at = where(count, trajectory)
-        check_trajectory(trajectory, at)
+        if not checked:
+            check_trajectory(trajectory, at)
         waiting.append((at, trajectory))
         heavy += _weight(trajectory)
         if len(waiting) >= rows or heavy >= weight:
@@ -121,52 +127,59 @@ def _column(name: str, kind: str) -> str:
 
 
 def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]]) -> Any:
-    exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
+    try:
+        return _columns(pa, schema, named, [None] * len(named))
+    except UnicodeEncodeError:  # one of them holds half a surrogate pair; that is rare, and known once it was tried
+        exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
+        return _columns(pa, schema, named, exact)
+
+
+def _columns(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]], exact: Sequence[str | None]) -> Any:
+    """One record batch; texts that UTF-8 cannot hold are told apart only where some trajectory is given ``exact``."""
+    shown = exact.count(None) < len(exact)
     steps = [(f"{at}, step {s}", step) for at, trajectory in named for s, step in enumerate(trajectory.steps)]
-    struct = schema.field("steps").type.value_type
+    nested = schema.field("steps").type
     inner = [
-        _filled(
-            pa, [getattr(step, name) for _, step in steps], steps, name, kind, struct.field(_column(name, kind)).type
-        )
+        _filled(pa, steps, name, kind, nested.value_type.field(_column(name, kind)).type, shown)
         for name, kind in STEP_COLUMNS.items()
     ]
     offsets = np.cumsum([0] + [len(trajectory.steps) for _, trajectory in named]).astype(np.int32)
     columns = [
-        pa.array(
-            exact if name == "exact" else [_cell(trajectory, name, kind, at) for at, trajectory in named],
-            type=schema.field(_column(name, kind)).type,
-        )
+        pa.array(exact, type=schema.field("exact_json").type)
+        if name == "exact"
+        else _filled(pa, named, name, kind, schema.field(_column(name, kind)).type, shown)
         for name, kind in TRAJECTORY_COLUMNS.items()
     ]
-    nested = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(inner, fields=list(struct)))
-    return pa.RecordBatch.from_arrays([*columns, nested.cast(schema.field("steps").type)], schema=schema)
+    structs = pa.StructArray.from_arrays(inner, fields=list(nested.value_type))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), structs, type=nested)
+    return pa.RecordBatch.from_arrays([*columns, lists], schema=schema)
 
 
-def _filled(
-    pa: ModuleType, values: list[Any], steps: Sequence[tuple[str, Step]], name: str, kind: str, type: Any
-) -> Any:
-    """One column of all steps; most are empty, and those cost nothing."""
+def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind: str, type: Any, shown: bool) -> Any:
+    """One column of all steps or trajectories; most are empty, and those cost little."""
+    values = list(map(attrgetter(name), [holder for _, holder in holders]))
     if kind in TOKENS:
         return _lists(pa, values, type)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
         return pa.nulls(len(values), type)
-    return pa.array([_cell(step, name, kind, at) for at, step in steps], type=type)
+    if kind == "json" or (shown and kind in ("string", "strings")):
+        values = [_cell(value, name, kind, at) for value, (at, _) in zip(values, holders, strict=True)]
+    return pa.array(values, type=type)
 
 
 def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
-    absent = np.array([array is None for array in arrays], dtype=bool)
-    if absent.all():
-        return pa.nulls(len(arrays), kind)
     told = [array for array in arrays if array is not None]
+    if not told:
+        return pa.nulls(len(arrays), kind)
     size = np.array([0 if array is None else len(array) for array in arrays], dtype=np.int64)
     offset = np.append(0, np.cumsum(size)).astype(np.int32)
-    offsets = pa.array(offset, mask=np.append(absent, False) if absent.any() else None)
-    return pa.ListArray.from_arrays(offsets, pa.array(np.concatenate(told) if len(told) > 1 else told[0])).cast(kind)
+    absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
+    values = pa.array(np.concatenate(told) if len(told) > 1 else told[0])
+    return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 
-def _cell(holder: Step | Trajectory, name: str, kind: str, at: str) -> Any:
-    value = getattr(holder, name)
+def _cell(value: Any, name: str, kind: str, at: str) -> Any:
     if kind == "json":
         if not value:
             return None
@@ -174,11 +187,9 @@ def _cell(holder: Step | Trajectory, name: str, kind: str, at: str) -> Any:
             return json.dumps(by_name(value), allow_nan=False)
         check_json(dict(value), f"{at}: {name}")
         return json.dumps(dict(value), allow_nan=False)
-    if kind == "string" and value is not None:
-        return _shown(value)
-    if kind == "strings" and value is not None:
-        return [_shown(item) for item in value]
-    return value
+    if value is None:
+        return None
+    return _shown(value) if kind == "string" else [_shown(item) for item in value]
 
 
 def _shown(text: str) -> str:
