@@ -29,6 +29,11 @@ def expected(batch):
     return {t.id: part.advantage[part.sampled] for t, part in zip(batch, tokens.split(), strict=True)}
 
 
+def earned(reward):
+    """What a host's record says of a step; what it says of the last one does not count beside the outcome."""
+    return 99.0 if reward is None else reward
+
+
 # --- Tinker, and sequences
 
 
@@ -182,7 +187,7 @@ def episodes_of(rows, kind):
                 "prompt_ids": [*row.prompt_ids, *row.completion_ids[:first]],
                 "response_ids": list(row.completion_ids[first:last]),
                 "logprobs": list(row.logp[first:last]),
-                "reward": row.step_rewards[k] or 0.0,
+                "reward": earned(row.step_rewards[k]),
                 "info": {"state": row.states[k]},
             }
             episodes.setdefault(row.id, (row.group, []))[1].append(kind(step))
@@ -254,7 +259,7 @@ def experiences(rows, torch=None):
                     action_mask=convert(mask),
                     logprobs=convert(logp),
                     reward=row.reward if last == row.spans[-1][1] else 0.0,
-                    info={"step_reward": row.step_rewards[k], "env_state_hash": row.states[k]},
+                    info={"step_reward": earned(row.step_rewards[k]), "env_state_hash": row.states[k]},
                     advantages=None,
                     returns=None,
                 )
@@ -347,7 +352,7 @@ def traces_of(rows, kind):
             parent = node(
                 scaffold + own, [False] * len(scaffold) + [True] * len(own), parent, logprobs=[-0.5] * len(own)
             )
-            trace["info"]["step_rewards"].append(row.step_rewards[k])
+            trace["info"]["step_rewards"].append(earned(row.step_rewards[k]))
             trace["info"]["states"].append(row.states[k])
             done = last
         rest = list(row.completion_ids[done:])
@@ -453,7 +458,11 @@ def samples_of(rows):
             rollout_id=names[row.id],
             status="Status.COMPLETED",
             remove_sample=False,
-            metadata={"steps": row.spans, "step_rewards": list(row.step_rewards), "states": list(row.states)},
+            metadata={
+                "steps": row.spans,
+                "step_rewards": list(map(earned, row.step_rewards)),
+                "states": list(row.states),
+            },
         )
         for k, row in enumerate(rows)
     ]

@@ -168,6 +168,17 @@ def test_what_trl_masks_as_truncated_votes_in_no_group(train):
         )
 
 
+def test_a_completion_without_its_end_token_was_cut_by_a_limit(train):
+    credits = []
+    train(
+        **GIGPO,
+        ended=True,
+        config={"max_steps": 1},
+        on_credit=[lambda credit, step: credits.append(credit.units.batch)],
+    )
+    assert credits[0].truncated_N.tolist() == [False, True] * (ROWS // 2)
+
+
 def test_our_credit_is_in_trls_table_of_completions(train, tmp_path):
     import pyarrow.parquet as pq
 
