@@ -1,18 +1,24 @@
 """`import apportion` loads NumPy and nothing heavier, proven in a clean process."""
 
+import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import apportion
 from tests.test_architecture import MAY_LOAD_HEAVY, PACKAGE, fnmatch
 
 HEAVY = (
     "torch transformers trl verl ray jax pandas scipy pyarrow numba pydantic matplotlib tensorboard "
     "minigrid gymnasium safetensors tokenizers"
 )
-CORE = "import apportion, apportion.methods, apportion.units, apportion.testing"
+CORE = (
+    "import apportion, apportion.methods, apportion.units, apportion.testing; "
+    "[getattr(apportion, name) for name in apportion.__all__]"
+)
 
 
 def leaked(statement: str, watch: str) -> str:
@@ -52,6 +58,24 @@ def light_modules() -> list[str]:
 def test_every_module_outside_the_extras_is_light():
     assert len(light_modules()) > 20
     assert leaked("import " + ", ".join(light_modules()), HEAVY) == ""
+
+
+def test_the_package_alone_loads_no_room():
+    rooms = "apportion.data apportion.methods apportion.assign apportion.check numpy"
+    assert leaked("import apportion; dir(apportion)", rooms) == ""
+    assert leaked("import apportion; apportion.Step", rooms) == "apportion.data, numpy"
+
+
+def test_what_type_checkers_see_is_what_is_there():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (told,) = (node for node in tree.body if isinstance(node, ast.If) and not isinstance(node.test, ast.UnaryOp))
+    seen = {alias.name: line.module for line in told.body for alias in line.names}
+    assert seen == apportion._WHERE
+    assert {*seen, "write"} == set(apportion.__all__)
+    for name, room in seen.items():
+        assert getattr(apportion, name) is getattr(importlib.import_module(room), name)
+    with pytest.raises(AttributeError, match="module 'apportion' has no attribute 'asign'"):
+        apportion.asign  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["assign", "methods", "check", "report"])

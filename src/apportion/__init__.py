@@ -8,33 +8,55 @@ tokens = credit.to_tokens()                     on exactly the tokens that were 
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from apportion.assign import assign, cost, remake
-from apportion.assign.values import value_quality
-from apportion.check import Finding, Findings, check
-from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit, write_credit
-from apportion.data import Batch, Row, Step, Trajectory, fold, on_truncated, read, stream, unfold
-from apportion.data import write as _write_rollouts
-from apportion.errors import (
-    ApportionError,
-    BudgetError,
-    CheckpointError,
-    ConfigError,
-    DataError,
-    EnvError,
-    FormatError,
-    MissingExtra,
-    ResourceError,
-    UnknownName,
-)
-from apportion.methods import describe, methods, register
-from apportion.report import report
-from apportion.resources import Asker, Budget, Cache, Quote
-from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_tree, by_turn
+if TYPE_CHECKING:
+    from apportion.assign.assign import assign, cost, remake
+    from apportion.assign.values import value_quality
+    from apportion.check import Finding, Findings, check
+    from apportion.credit import Cost, Credit, Padded, TokenAdvantages, read_credit
+    from apportion.data import Batch, Row, Step, Trajectory, fold, on_truncated, read, stream, unfold
+    from apportion.errors import (
+        ApportionError,
+        BudgetError,
+        CheckpointError,
+        ConfigError,
+        DataError,
+        EnvError,
+        FormatError,
+        MissingExtra,
+        ResourceError,
+        UnknownName,
+    )
+    from apportion.methods.describe import describe, methods
+    from apportion.methods.registry import register
+    from apportion.report import report
+    from apportion.resources import Asker, Budget, Cache, Quote
+    from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_tree, by_turn
 
 __version__ = "0.1.0"
+
+_ROOMS = {
+    "apportion.assign.assign": "assign cost remake",
+    "apportion.assign.values": "value_quality",
+    "apportion.check": "Finding Findings check",
+    "apportion.credit": "Cost Credit Padded TokenAdvantages read_credit",
+    "apportion.data": "Batch Row Step Trajectory fold on_truncated read stream unfold",
+    "apportion.errors": "ApportionError BudgetError CheckpointError ConfigError DataError EnvError FormatError "
+    "MissingExtra ResourceError UnknownName",
+    "apportion.methods.describe": "describe methods",
+    "apportion.methods.registry": "register",
+    "apportion.report": "report",
+    "apportion.resources": "Asker Budget Cache Quote",
+    "apportion.units": "Units by_agent by_episode by_segment by_step by_token by_tree by_turn",
+}
+_WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
+"""Where each public name comes from; it is imported when it is first used (scientific-python SPEC 1)."""
 
 
 def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajectory]) -> None:
@@ -44,11 +66,36 @@ def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajecto
         path: ends in .jsonl, .jsonl.gz, .jsonl.zst, .parquet or (rollouts only) .arrow. The file is whole or absent.
         what: `Credit`, `Batch`, or any iterable of trajectories.
     """
+    from apportion.credit import Credit, write_credit
+    from apportion.data import write as write_rollouts
+
     if isinstance(what, Credit):
         write_credit(path, what)
     else:
-        _write_rollouts(path, what)
+        write_rollouts(path, what)
 
+
+if not TYPE_CHECKING:  # a type checker that saw it would let every misspelling pass
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system binds each room here; where a public function has the room's name, the function stays.
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "ApportionError",

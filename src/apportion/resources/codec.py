@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from apportion.asks import Attended, Continuation, Move, Verdict
@@ -70,7 +71,7 @@ def _move(move: Move) -> dict[str, Any]:
 def _read_move(body: Any) -> Move:
     if not isinstance(body, dict) or not set(body) <= set(Move.__slots__):
         raise Malformed("a move has other fields")
-    reads = {
+    reads: dict[str, Callable[[Any], Any]] = {
         "ids": _ids,
         "prompt_ids": _ids,
         "logp": lambda x: tuple(_number(v) for v in _list(x)),
@@ -81,7 +82,8 @@ def _read_move(body: Any) -> Move:
         "noise": _seed,
         "actions": lambda x: tuple(_text(v) for v in _list(x)),
     }
-    return Move(**{name: reads.get(name, _text)(value) for name, value in body.items()})  # type: ignore[arg-type]
+    told: dict[str, Any] = {name: reads.get(name, _text)(value) for name, value in body.items()}
+    return Move(**told)
 
 
 def _ids(value: Any) -> tuple[int, ...]:
