@@ -4,6 +4,7 @@ Each test runs on a stand-in for verl, and on verl's own trainer class with Tran
 installed (`make test-verl`).
 """
 
+import importlib.util
 import sys
 import types
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.adapters.verl import stage
+from apportion.adapters.verl import contract, stage
 from apportion.adapters.verl.contract import FIELDS
 from apportion.adapters.verl.crediting import credit_rows
 from apportion.errors import ConfigError, DataError
@@ -47,10 +48,16 @@ def verl():
 def host(request, monkeypatch):
     if request.param == "verl":
         return request.getfixturevalue("verl")
+    return stand_in(monkeypatch)
+
+
+def stand_in(patch):
+    """Changed as verl would be; with something like a TensorDict where there is none."""
     made = StandIn()
     stage.take_place(made.module)
-    if "tensordict" not in sys.modules:
-        monkeypatch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
+    if importlib.util.find_spec("tensordict") is None:
+        patch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
+    patch.setattr(contract, "version", lambda: "0.9.1")
     return made
 
 
@@ -152,6 +159,34 @@ def test_a_rollout_of_several_rows_has_one_vote(host):
     assert metrics["credit/groups"] == 1
 
 
+def test_the_outcome_has_the_last_word(host):
+    rows = worked()
+    for row in rows[:2]:
+        row["score"] = 3.0  # the steps told of 1.0
+    got, _ = run_stage(host, rows, config("apportion/reinforce", {"gamma": 1.0}))
+    assert got["p0_0_0"]["advantages"] == pytest.approx([3, 3, 3])
+    assert got["p0_0_1"]["advantages"] == pytest.approx([3, 3, 0, 2.8])
+
+
+def test_a_reward_model_that_scores_inside_the_response_rewards_the_step_before(host):
+    rows = worked()[2:]
+    rows[0] |= {"response_mask": [0, 1, 1, 0, 1, 0], "scores": [0.5, 0.0, 1.0, 0.25, 0.0, 2.0], "extra_fields": {}}
+    got, _ = run_stage(host, rows, config("apportion/reinforce", {"gamma": 1.0, "unit": "turn"}))
+    # the first step begins at token 1 and has what stands before the next: 0.5 + 1 + 0.25; the last has the rest
+    assert got["p0_1_0"]["advantages"] == pytest.approx([0, 3.75, 3.75, 0, 2, 0])
+
+
+def test_a_broken_column_counts_as_not_told(host):
+    rows = worked()
+    for row in rows:  # at an observation a number may be anything
+        row["rollout_log_probs"] = [-1.0 if m else float("nan") for m in row["response_mask"]]
+    run_stage(host, rows, config("apportion/grpo | probability_mask", {"unit": "step"}))
+    rows[0]["rollout_log_probs"] = [-1.0, float("nan"), -1.0]
+    run_stage(host, rows, config("apportion/grpo", {}))
+    with pytest.raises(DataError, match="logp"):
+        run_stage(host, rows, config("apportion/grpo | probability_mask", {"unit": "step"}))
+
+
 def test_other_estimators_go_through(host):
     rows = worked()
     settings = config("apportion/gigpo", {"gamma": 1.0})
@@ -223,6 +258,7 @@ def test_kl_in_the_reward_arrives_with_the_step_that_it_is_of(host):
     rows = worked()
     # KL 0.5 on the first token; what stands at an observation is none
     rows[1]["old_log_probs"] = [-0.5, -1.0, -3.0, -1.0]
+    rows[2]["ref_log_prob"][2] = float("nan")  # NaN times a mask is NaN
     settings = config("apportion/reinforce", {"gamma": 1.0}, use_kl_in_reward=True)
     if isinstance(host, Verl):
         settings.algorithm["kl_ctrl"] = {}
@@ -232,10 +268,8 @@ def test_kl_in_the_reward_arrives_with_the_step_that_it_is_of(host):
     assert got["p0_1_0"]["advantages"] == pytest.approx([0] * 6)
 
 
-def test_a_rollout_that_verl_rejected_sets_no_baseline():
-    host = StandIn()
-    stage.take_place(host.module)
-    sys.modules.setdefault("tensordict", types.SimpleNamespace(TensorDict=Fields))
+def test_a_rollout_that_verl_rejected_sets_no_baseline(monkeypatch):
+    host = stand_in(monkeypatch)
     rows = [dict(worked()[0], key=f"p0_{i}_0", score=score) for i, score in enumerate((40.0, 1.0, 0.0))]
     got, _ = run_stage(host, rows, config("apportion/dr_grpo", {}, rejected=[0]))
     assert [got[row["key"]]["advantages"][0] for row in rows] == pytest.approx([0, 0.5, -0.5])
@@ -397,11 +431,8 @@ def test_how_rollouts_are_laid_out_changes_no_number(seed, shuffle, pads, copies
     rows = batch_of_rows(seed, groups=2, sessions=3, outputs=1)
     name = list(METHODS)[seed % len(METHODS)]
     method, section = METHODS[name]
-    host = StandIn()
-    stage.take_place(host.module)
     with pytest.MonkeyPatch.context() as patch:
-        if "tensordict" not in sys.modules:
-            patch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
+        host = stand_in(patch)
         whole, metrics = run_stage(host, rows, config(f"apportion/{method}", section))
         cut = {row["key"]: split_rows(rng, row) for row in rows}
         pieces = [piece for parts in cut.values() for piece in parts]

@@ -332,7 +332,8 @@ def test_verls_own_function_on_a_dataproto():
     ours = (
         ray_trainer.compute_advantage(data, adv_estimator="apportion/grpo", config=parity).batch["advantages"].clone()
     )
-    theirs = ray_trainer.compute_advantage(data, adv_estimator=core_algos.AdvantageEstimator.GRPO, config=parity)
+    estimator = core_algos.AdvantageEstimator.GRPO
+    theirs = ray_trainer.compute_advantage(data, adv_estimator=estimator, config=Config(gamma=1.0))
     torch.testing.assert_close(ours, theirs.batch["advantages"], atol=1e-6, rtol=0)
     # the registered name, as a trainer calls it that knows neither stage nor wrapper
     registered = ray_trainer.compute_advantage.__wrapped__(data, adv_estimator="apportion/grpo", config=parity)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -223,6 +224,19 @@ def test_the_stage_that_no_longer_compares_is_told():
     host.stored["p", "a_0_0"] = {}
     with pytest.raises(ConfigError, match="no longer compares rows by compute_advantage_for_multi_trajectories"):
         host.module.PPOTrainer._compute_advantage(trainer, host.meta(["a_0_0"], [{}], "p"), {})
+
+
+def test_a_verl_that_was_not_tested_is_named_when_the_trainer_is_made(monkeypatch):
+    host = StandIn()
+    stage.take_place(host.module)
+    settings = Config(algorithm=Config(adv_estimator="apportion/grpo"))
+    monkeypatch.setattr(contract, "version", lambda: "0.11.2")
+    with pytest.warns(UserWarning, match=r"verl 0\.11\.2 is not one that apportion was tested with \(0\.9 to 0\.9\)"):
+        host.module.PPOTrainer(settings)
+    monkeypatch.setattr(contract, "version", lambda: "0.9.1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert host.module.PPOTrainer(settings).config is settings
 
 
 def test_settings_come_from_the_section():

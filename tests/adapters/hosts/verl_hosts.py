@@ -89,6 +89,8 @@ def fields_of(row):
     score = torch.zeros(len(row["responses"]))
     if len(score):
         score[-1] = row["score"]
+    if "scores" in row:
+        score = torch.tensor(row["scores"])
     out = {"uid": row["uid"], "rm_scores": score, "extra_fields": row["extra_fields"]}
     for name in ("prompts", "responses", "response_mask"):
         out[name] = torch.tensor(row[name], dtype=torch.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -77,6 +78,17 @@ def check_config(config: Any, crediting: Crediting) -> None:
         )
     if _at(config, "critic", "enable") is True and len(value_readers(crediting)) != 1:
         raise ConfigError(no_target(crediting))
+
+
+def warn_if_untested() -> None:
+    """Say once that this verl is another than those of the tests, where it still has every name that is relied on."""
+    minor = ".".join(version().split(".")[:2])
+    if minor not in TESTED:
+        warnings.warn(
+            f"verl {version()} is not one that apportion was tested with ({TESTED[0]} to {TESTED[1]}); compare "
+            "apportion/grpo with epsilon=1e-6 and group_of_one=raw with verl's grpo before you trust it",
+            stacklevel=2,
+        )
 
 
 def value_readers(crediting: Crediting) -> list[Leaf]:

@@ -140,7 +140,7 @@ def _host_row(
         prompt_ids=part.prompt_ids,
         completion_ids=part.ids,
         mask=part.sampled,
-        reward=outcome if is_last else None,
+        reward=outcome,
         spans=spans,
         step_rewards=rewards,
         states=lists["states"],
@@ -239,6 +239,6 @@ def unpadded(values: Any, size: int) -> Array:
     """The first ``size`` entries of a row as an array in main memory; tensors lose their device."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-        values = values.float().numpy() if values.is_floating_point() else values.numpy()
+        values = values.double().numpy() if values.is_floating_point() else values.numpy()
     out: Array = np.asarray(values)[:size]
     return out

@@ -74,8 +74,9 @@ def settings_of(adv_estimator: Any, algorithm: Any) -> Settings | None:
     section = section_of(algorithm)
     method = method_of(adv_estimator) or section.get("method")
     if method is None and section:
+        name = getattr(adv_estimator, "value", adv_estimator)
         raise ConfigError(
-            f"algorithm.apportion has settings, and adv_estimator is {adv_estimator!r}, which reads none of them; say "
+            f"algorithm.apportion has settings, and adv_estimator is {name!r}, which reads none of them; say "
             "adv_estimator=apportion/<method>"
         )
     return None if method is None else settings_from(method, section)

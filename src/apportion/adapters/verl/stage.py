@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.adapters.verl.contract import COLUMNS, FIELDS, STAGE, check_config, problem
+from apportion.adapters.verl.contract import COLUMNS, FIELDS, STAGE, check_config, problem, warn_if_untested
 from apportion.adapters.verl.crediting import Result, credit_rows
 from apportion.adapters.verl.rollouts import Part, unpadded
 from apportion.adapters.verl.settings import Settings, settings_of
@@ -59,6 +59,7 @@ def _checked(theirs: Any) -> Any:
     def made(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         settings = settings_of(config.algorithm.adv_estimator, config.algorithm)
         if settings is not None:
+            warn_if_untested()
             check_config(config, settings.crediting)
         theirs(self, config, *args, **kwargs)
 
