@@ -9,6 +9,7 @@ from typing import Any
 
 from apportion.asks import Attended, Continuation, Move, Verdict
 
+Reader = Callable[[Any], Any]
 _STILL = Move()
 
 
@@ -71,19 +72,30 @@ def _move(move: Move) -> dict[str, Any]:
 def _read_move(body: Any) -> Move:
     if not isinstance(body, dict) or not set(body) <= set(Move.__slots__):
         raise Malformed("a move has other fields")
-    reads: dict[str, Callable[[Any], Any]] = {
+    reads: dict[str, Reader] = {
         "ids": _ids,
         "prompt_ids": _ids,
-        "logp": lambda x: tuple(_number(v) for v in _list(x)),
+        "logp": _numbers,
         "reward": _number,
         "terminated": _bool,
         "truncated": _bool,
         "fresh": _bool,
         "noise": _seed,
-        "actions": lambda x: tuple(_text(v) for v in _list(x)),
+        "actions": _texts,
     }
-    told: dict[str, Any] = {name: reads.get(name, _text)(value) for name, value in body.items()}
+    told: dict[str, Any] = {}
+    for name, value in body.items():
+        read: Reader = reads.get(name, _text)
+        told[name] = read(value)
     return Move(**told)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    return tuple(_number(x) for x in _list(value))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(_text(x) for x in _list(value))
 
 
 def _ids(value: Any) -> tuple[int, ...]:
