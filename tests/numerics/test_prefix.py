@@ -148,6 +148,27 @@ def test_worked_values(kernels):
     np.testing.assert_allclose(changes, [0, 0, 0, 0, 1 / 2, 0, 0, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_compiled_runs_equal_those_of_numpy_number_by_number(monkeypatch, seed):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(seed)
+    group = rng.permutation(np.repeat(np.arange(12), rng.integers(1, 40, size=12)))  # groups stand mixed
+    trunk = rng.integers(0, 3, size=300).tolist()
+    rows = [
+        trunk[: int(rng.integers(0, 300))] + rng.integers(0, 2, size=int(rng.integers(0, 6))).tolist() for _ in group
+    ]
+    flat, start, stop = packed(rows)
+    limit = start + rng.integers(0, 300, size=len(rows))
+    for where in (None, rng.random(len(rows)) < 0.6, np.zeros(len(rows), dtype=bool)):
+        both = []
+        for setting in "01":
+            monkeypatch.setenv("APPORTION_NUMBA", setting)
+            both.append(prefix_runs(flat, start, stop, group, where=where, limit_N=limit))
+        for plain, fast in zip(*both, strict=True):
+            assert plain.dtype == fast.dtype == np.int64
+            np.testing.assert_array_equal(fast, plain)
+
+
 def test_a_limit_ends_the_sharing(kernels):
     rows = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 5]]
     flat, start, stop = packed(rows)

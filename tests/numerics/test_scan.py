@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import ConfigError, DataError
 from apportion.numerics import (
+    AdvantagesAndReturns,
     gae,
     gae_padded,
     gae_returns_whitened,
@@ -337,6 +338,24 @@ def test_empty_input_gives_empty_output():
         assert gae_returns_whitened_padded(x, x, mask, last_value_N=np.zeros(shape[0])).returns.shape == shape
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 31), (7, 32), (5, 100), (0, 4)])
+def test_results_into_kept_memory_equal_fresh_ones_whatever_it_held(shape, dtype):
+    rng = np.random.default_rng(0)
+    reward, value = rng.standard_normal((2, *shape)).astype(dtype)
+    kept = AdvantagesAndReturns(np.full(shape, np.nan, dtype), np.full(shape, np.inf, dtype))
+    stop = rng.integers(0, shape[1] + 1, size=(shape[0], 1))
+    holes = rng.random(shape) < 0.7
+    for mask in (np.arange(shape[1]) < stop, holes, np.ones(shape, bool), np.zeros(shape, bool)):
+        want = gae_returns_whitened_padded(reward, value, mask, gamma=0.99, lam=0.9)
+        got = gae_returns_whitened_padded(reward, value, mask, gamma=0.99, lam=0.9, out=kept)
+        assert got.advantage is kept.advantage
+        assert got.returns is kept.returns
+        for x, y in zip(got, want, strict=True):
+            np.testing.assert_array_equal(x, y)
+            assert (x[~mask] == 0).all()
+
+
 def test_too_few_positions_to_whiten_give_zeros():
     one = np.array([3.0])
     assert gae_returns_whitened(one, one * 0, np.zeros(1, int)).advantage.tolist() == [0.0]
@@ -350,7 +369,58 @@ def test_starts_of_runs():
 
 
 X3, SEG3 = np.ones(3), np.zeros(3, int)
+X23, MASK23 = np.ones((2, 3)), np.ones((2, 3), bool)
+FROZEN23 = np.ones((2, 3))
+FROZEN23.setflags(write=False)
+
+
+def into(*out):
+    return lambda: gae_returns_whitened_padded(X23, X23 * 0, MASK23, out=out)
+
+
 MISTAKES = {
+    "out dtype": (
+        into(np.ones((2, 3)), np.ones((2, 3), np.float32)),
+        DataError,
+        "gae_returns_whitened_padded: out.returns is float32 (2, 3), but the results are float64 (2, 3); make both "
+        "with np.empty((2, 3), np.float64)",
+    ),
+    "out shape": (
+        into(np.ones((3, 2)), np.ones((2, 3))),
+        DataError,
+        "gae_returns_whitened_padded: out.advantage is float64 (3, 2), but the results are float64 (2, 3); make both "
+        "with np.empty((2, 3), np.float64)",
+    ),
+    "out kind": (
+        into([[0.0] * 3] * 2, np.ones((2, 3))),
+        DataError,
+        "gae_returns_whitened_padded: out.advantage is list, but the results are float64 (2, 3); make both with "
+        "np.empty((2, 3), np.float64)",
+    ),
+    "out gaps": (
+        into(np.ones((2, 6))[:, ::2], np.ones((2, 3))),
+        DataError,
+        "gae_returns_whitened_padded: out.advantage is read-only or has gaps; give a whole array, not a view of a "
+        "wider one",
+    ),
+    "out frozen": (
+        into(np.ones((2, 3)), FROZEN23),
+        DataError,
+        "gae_returns_whitened_padded: out.returns is read-only or has gaps; give a whole array, not a view of a "
+        "wider one",
+    ),
+    "out twice": (
+        into(*[np.ones((2, 3))] * 2),
+        DataError,
+        "gae_returns_whitened_padded: out.advantage shares memory with out.returns, which would be overwritten; give "
+        "memory apart",
+    ),
+    "out in place": (
+        into(np.ones((2, 3)), X23),
+        DataError,
+        "gae_returns_whitened_padded: out.returns shares memory with reward_NL, which would be overwritten; give "
+        "memory apart",
+    ),
     "lengths": (
         lambda: to_go(X3, SEG3[:2]),
         DataError,

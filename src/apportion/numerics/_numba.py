@@ -50,6 +50,11 @@ def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> N
     _call(_whiten, (mask_X, mean, scale), (x_X,))
 
 
+def clear(mask_X: BoolArray, advantage_X: Array, returns_X: Array) -> None:
+    """See `_numpy.clear`."""
+    _call(_clear, (mask_X,), (advantage_X, returns_X))
+
+
 def starts(seg_of_X: IntArray) -> IntArray:
     """See `_numpy.starts`."""
     if seg_of_X.dtype.kind not in "iu" or not seg_of_X.flags.c_contiguous:
@@ -99,10 +104,15 @@ def _call(loop: Callable[..., Any], inputs: tuple[Any, ...], outputs: tuple[Any,
 def _type(x: Any, *, readonly: bool) -> Any:
     """numba's type of an argument; inputs are typed read-only, which accepts writable arrays as well."""
     if isinstance(x, np.ndarray):
-        return types.Array(numba.from_dtype(x.dtype), x.ndim, "C", readonly=readonly)
+        return _array_type(x.dtype, x.ndim, readonly)
     if isinstance(x, int):
         return types.int64
     return types.none if x is None else types.float64
+
+
+@functools.cache  # ten microseconds each, and a small batch's whole call is a few hundred
+def _array_type(dtype: np.dtype[Any], ndim: int, readonly: bool) -> Any:
+    return types.Array(numba.from_dtype(dtype), ndim, "C", readonly=readonly)
 
 
 @functools.cache
@@ -234,6 +244,22 @@ def _whiten(mask, mean, scale, x):  # type: ignore[no-untyped-def]
             elif selected > 0:
                 for i in range(part.size):
                     part[i] = (part[i] - mean) * scale if own[i] else part[i]
+
+
+def _clear(mask, advantage, returns):  # type: ignore[no-untyped-def]
+    for lo in range(0, mask.size, 32):
+        own = mask[lo : lo + 32]
+        selected = 0
+        for i in range(own.size):
+            selected += own[i]
+        if selected == 0:
+            advantage[lo : lo + 32] = 0.0
+            returns[lo : lo + 32] = 0.0
+        elif selected < own.size:
+            for i in range(lo, lo + own.size):
+                if not mask[i]:
+                    advantage[i] = 0.0
+                    returns[i] = 0.0
 
 
 def _starts(seg, out):  # type: ignore[no-untyped-def]

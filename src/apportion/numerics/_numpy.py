@@ -87,6 +87,14 @@ def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> N
         np.copyto(part, (part - np.float64(mean)) * scale, casting="same_kind", where=here)
 
 
+def clear(mask_X: BoolArray, advantage_X: Array, returns_X: Array) -> None:
+    """In place: 0 where the mask is False, which `gae` never writes."""
+    for lo in range(0, len(mask_X), CHUNK):
+        padding = ~mask_X[lo : lo + CHUNK]
+        for x_X in (advantage_X, returns_X):
+            np.copyto(x_X[lo : lo + CHUNK], 0.0, where=padding)
+
+
 def starts(seg_of_X: IntArray) -> IntArray:
     """Positions, from 1 on, whose id differs from the one before."""
     return np.flatnonzero(seg_of_X[1:] != seg_of_X[:-1]) + 1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from apportion.errors import DataError
-from apportion.numerics import kernels
+from apportion.numerics import _numpy_prefix, kernels
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 
 
@@ -53,6 +53,14 @@ def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, grou
     Raises:
         DataError: a sequence that reaches outside the ids.
     """
+    blocks = _blocks(token_X, start_N, stop_N, group_of_N)
+    return Pairs(*_numpy_prefix.pairs(*blocks))
+
+
+def _blocks(
+    token_X: IntArray, start_N: IntArray, stop_N: IntArray, group_of_N: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Sequences by group, where groups start in that order, where their G × G blocks start, and the blocks."""
     token = np.ascontiguousarray(token_X, dtype=np.int32 if np.asarray(token_X).dtype == np.int32 else np.int64)
     start, stop, group = (np.ascontiguousarray(x, dtype=np.int64) for x in (start_N, stop_N, group_of_N))
     if len(start) and (start.min() < 0 or stop.max() > len(token) or (stop < start).any()):
@@ -64,12 +72,7 @@ def common_prefixes(token_X: IntArray, start_N: IntArray, stop_N: IntArray, grou
     block = np.concatenate(([0], np.cumsum(size * size)))
     shared = np.empty(int(block[-1]), dtype=np.int64)
     kernels.pick(len(token), "prefix").lcp(token, start[order], stop[order], bounds, block, shared)
-    # row and column of every entry of the blocks, without the diagonals
-    row = np.repeat(np.arange(len(order)), np.repeat(size, size))
-    column = np.arange(len(shared)) - np.repeat(block[:-1], size * size)
-    column = column % np.repeat(size, size * size) + np.repeat(bounds[:-1], size * size)
-    pair = row != column
-    return Pairs(order[row[pair]], order[column[pair]], shared[pair])
+    return order, bounds, block, shared
 
 
 def prefix_runs(
@@ -92,32 +95,9 @@ def prefix_runs(
     start, stop = np.asarray(start_N, dtype=np.int64), np.asarray(stop_N, dtype=np.int64)
     end = stop if limit_N is None else np.clip(np.asarray(limit_N, dtype=np.int64), start, stop)
     chosen = np.ones(n, dtype=bool) if where is None else np.asarray(where, dtype=bool)
-    pairs = common_prefixes(token_X, start, end, group_of_N)
-    use = chosen[pairs.second_P] & (pairs.length_P > 0)
-    first, second, length = pairs.first_P[use], pairs.second_P[use], pairs.length_P[use]
-
-    size = stop - start
-    width = int(size.max(initial=0)) + 1
-    key = first * width + length
-    order = np.argsort(key, kind="stable")
-    key, first, second = key[order], first[order], second[order]
-    # the lowest sharer among the pairs of one sequence from here on: going backwards, a new sequence starts lower
-    lowest = np.minimum.accumulate((second + first * n)[::-1])[::-1] - first * n
-
-    begins = np.flatnonzero(size) * width
-    parts = key[key % width < size[first]]
-    edge = np.sort(np.concatenate((begins, parts)))
-    edge = edge[np.append(True, edge[1:] != edge[:-1])[: len(edge)]]  # np.unique hashes first, and is slower
-    seq, at = edge // width, edge % width
-    from_P = np.searchsorted(key, edge, side="right")
-    to_P = np.searchsorted(key, (seq + 1) * width, side="left")
-    sharers = to_P - from_P
-    lowest = np.append(lowest, n)
-    one = np.where(sharers > 0, lowest[np.minimum(from_P, len(lowest) - 1)], n)
-    one = np.where(chosen[seq], np.minimum(one, seq), np.where(sharers > 0, one, seq))
-    ordinal = np.arange(len(seq)) - np.searchsorted(seq, seq)
-    node = np.unique(one * (int(ordinal.max(initial=0)) + 1) + ordinal, return_inverse=True)[1]
-    return Runs(seq, start[seq] + at, node.astype(np.int64), sharers + chosen[seq])
+    blocks = _blocks(token_X, start, end, group_of_N)
+    seq, at, node, members = kernels.pick(len(token_X), "prefix").runs(*blocks, stop - start, chosen)
+    return Runs(seq, start[seq] + at, node, members)
 
 
 def prefix_values(runs: Runs, x_N: Array, *, where: BoolArray | None = None, leave_one_out: bool = False) -> FloatArray:

@@ -14,7 +14,14 @@ from apportion.bench.speed.compare import Comparison, Contender, Peer, without_n
 from apportion.bench.speed.limit import traffic
 from apportion.bench.speed.peers import Absent
 from apportion.bench.speed.registry import Setting, case
-from apportion.numerics import Array, gae, gae_padded, gae_returns_whitened, gae_returns_whitened_padded
+from apportion.numerics import (
+    AdvantagesAndReturns,
+    Array,
+    gae,
+    gae_padded,
+    gae_returns_whitened,
+    gae_returns_whitened_padded,
+)
 
 LAM = 0.95
 VERL_EPSILON = 1e-8
@@ -37,6 +44,7 @@ def _full(b: Tokens, setting: Setting) -> Comparison:
     half_seg_X = half_b.seg_of_X
     own_X, half_own_X = (None if x.sampled_X.all() else x.sampled_X for x in (b, half_b))
     floor = 40.0 if b.kind == "math" else 150.0
+    kept = AdvantagesAndReturns(*(np.full_like(padded[0], np.nan) for _ in range(2)))
 
     def value(result: Any) -> Array:
         return np.stack([_sampled(b, x) for x in result])
@@ -82,6 +90,11 @@ def _full(b: Tokens, setting: Setting) -> Comparison:
                 limit=traffic(padded, [np.float32, np.float32]),
                 ceiling=6.0,
                 half=lambda: gae_returns_whitened_padded(*half, lam=LAM, epsilon=VERL_EPSILON),
+            ),
+            "padded, into kept memory": Contender(
+                run=lambda: gae_returns_whitened_padded(*padded, lam=LAM, epsilon=VERL_EPSILON, out=kept),
+                value=value,
+                floor={"verl": floor},
             ),
         },
     )

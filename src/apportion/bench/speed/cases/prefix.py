@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from apportion.bench.speed.limit import fill
 from apportion.bench.speed.peers import Absent
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics import Array, IntArray
+from apportion.numerics.kernels import THRESHOLD, VARIABLE
 from apportion.numerics.prefix import prefix_changes, prefix_runs
 
 FORK, TRIE = "TEMPO's fork", "dict trie"
@@ -81,6 +84,23 @@ def changes(b: Samples) -> Array:
     return out
 
 
+def compiled(b: Samples) -> Callable[[], Array]:
+    """The same with the compiled kernels, which a batch below their threshold gets only where the user asks."""
+
+    def run() -> Array:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = "1"
+        try:
+            return changes(b)
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before
+
+    return run
+
+
 def trie(b: Samples) -> Array:
     """The same with a dictionary for each token of the tree."""
     out, at = np.zeros(len(b.token_X), dtype=np.float32), 0
@@ -119,30 +139,40 @@ def _comparison(
     if len(b.token_X) < 10**6:
         peers[TRIE] = Peer(lambda: trie(b), lambda result: result)
     limit = fill(len(b.token_X), np.float32)
+    contenders = {
+        "runs": Contender(
+            run=lambda: changes(b),
+            value=lambda result: result,
+            floor=floor,
+            limit=limit,
+            ceiling=ceiling,
+            half=lambda: changes(half),
+        ),
+        "runs, NumPy alone": Contender(
+            run=without_numba(lambda: changes(b)),
+            value=lambda result: result,
+            floor={FORK: 20.0, TRIE: 20.0},
+            limit=limit,
+            half=without_numba(lambda: changes(half)),
+            compiled=False,
+        ),
+    }
+    if len(b.token_X) < THRESHOLD and importlib.util.find_spec("numba") is not None:
+        contenders[f"runs, {VARIABLE}=1"] = Contender(
+            run=compiled(b),
+            value=lambda result: result,
+            floor=floor,
+            limit=limit,
+            half=compiled(half),
+            compiled=False,
+        )
     return Comparison(
         kernel="TEMPO prefix values",
         batch=f"{shape}, {len(b.length_N) // b.size} × {b.size}, {len(b.token_X):,} tokens",
         items=len(b.token_X),
         item="token",
         peers=peers,
-        contenders={
-            "runs": Contender(
-                run=lambda: changes(b),
-                value=lambda result: result,
-                floor=floor,
-                limit=limit,
-                ceiling=ceiling,
-                half=lambda: changes(half),
-            ),
-            "runs, NumPy alone": Contender(
-                run=without_numba(lambda: changes(b)),
-                value=lambda result: result,
-                floor={FORK: 20.0, TRIE: 20.0},
-                limit=limit,
-                half=without_numba(lambda: changes(half)),
-                compiled=False,
-            ),
-        },
+        contenders=contenders,
     )
 
 
