@@ -1,6 +1,7 @@
 """Phrases in text, by both engines, against every place tried."""
 
 import importlib.util
+import itertools
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,7 @@ def test_by_hand(engine):
     assert found(phrases, "let\n me CHECK: wait", engine) == [(0, "let\n me CHECK"), (1, "me CHECK"), (2, "wait")]
     assert found(phrases, "outlet me check", engine) == [(1, "me check")]
     assert found(phrases, "let me checkmate, waiter", engine) == []
+    assert found(["b", "a b c", "a"], "a b c", engine) == [(2, "a"), (1, "a b c"), (0, "b")]
     assert found(["let's"], "So let's go; lets go", engine) == [(0, "let's")]
     assert found(["WAIT", "wait"], "Wait.", engine) == [(0, "Wait")]
     assert found(["鍵を"], "銀の鍵を取る", engine) == [(0, "鍵を")]
@@ -62,13 +64,37 @@ def slow(phrases, text):
                 yield squeeze.index(words), span
 
 
-TEXTS = st.text("aBß.' \n\u3000", max_size=14)
+TEXTS = st.text("aBß.' \n\u3000", max_size=14) | st.text("aB1.' \n\0\x1f", max_size=14)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(st.lists(TEXTS.filter(str.strip), max_size=4), TEXTS)
 def test_slow_reference(engine, phrases, text):
     assert sorted(found(phrases, text, engine)) == sorted(slow(phrases, text))
+
+
+PIECES = st.lists(st.text("aBé_.' \n\0\x1f", max_size=4), max_size=8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(st.lists(TEXTS.filter(str.strip), max_size=4), PIECES)
+def test_tokens_covered_are_those_that_hold_a_character_of_a_place(engine, phrases, pieces):
+    matcher, text = Phrases(phrases, engine=engine), "".join(pieces)
+    inside = {at for place in matcher.places(text) for at in range(place.start, place.end)}
+    edge = [0, *itertools.accumulate(map(len, pieces))]
+    wanted = [any(at in inside for at in range(lo, hi)) for lo, hi in itertools.pairwise(edge)]
+    assert matcher.covered(pieces).tolist() == wanted
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ahocorasick_rs") is None, reason="needs ahocorasick_rs")
+@given(st.lists(TEXTS.filter(str.strip), max_size=4), PIECES, st.booleans())
+def test_the_engines_agree(phrases, pieces, table):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("apportion.units.phrases.LARGEST_TABLE", 1 << 14 if table else 0)
+        compiled, plain = (Phrases(phrases, engine=engine) for engine in ("ahocorasick_rs", "stdlib"))
+    text = "".join(pieces)
+    assert compiled.places(text) == plain.places(text)
+    assert compiled.covered(pieces).tolist() == plain.covered(pieces).tolist()
 
 
 def test_what_it_refuses():
