@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from apportion.adapters.verl.contract import ESTIMATORS, LEGACY, STAGE, TESTED, problem, version
 from apportion.adapters.verl.crediting import credit_rows
 from apportion.adapters.verl.rollouts import Part, unpadded
@@ -19,8 +21,6 @@ from apportion.assign import parse
 from apportion.assign.expression import leaves
 from apportion.errors import ConfigError
 from apportion.methods import get, names
-
-import numpy as np  # isort: skip
 
 
 def register_names(module: ModuleType) -> None:
