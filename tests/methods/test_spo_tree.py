@@ -40,7 +40,6 @@ def test_worked_example_of_the_prover():
     np.testing.assert_allclose(kept.parts["prover"][0], 0.9375 - 0.99609375)
     np.testing.assert_allclose(kept.parts["value"], [0.5, 1, 0, 1])
     np.testing.assert_allclose(credit_of(EARLY, prover="train").parts["prover"][0], 5 * -0.05859375)
-    assert credit_of(EARLY, prover="filter").advantage_S[0] == -0.25
 
 
 def test_edges_without_advantage_or_tokens_are_not_trained():
@@ -49,8 +48,8 @@ def test_edges_without_advantage_or_tokens_are_not_trained():
     assert credit.advantage_S.tolist() == [0.5, 0, 0, -0.5, 0]
     assert credit.train_S.tolist() == [True, False, False, True, False]
     assert credit_of(root, drop_zero=False).train_S.all()
-    # the prover sees none either where the values are equal
-    assert credit_of(root, prover="filter").train_S.tolist() == [True, False, False, True, False]
+    # the prover's credit is not 0 there, and they are left out all the same
+    assert credit_of(root, prover="train").train_S.tolist() == [True, False, False, True, False]
     only = credit_of([(1, [(1, 1.0)])])
     assert not only.advantage_S.any()
     assert not only.train_S.any()
@@ -125,6 +124,37 @@ def test_a_tree_logged_leaf_by_leaf_is_the_same_tree(seed):
     np.testing.assert_allclose(np.bincount(flat.traj_of_S, credit.advantage_S), sums, atol=1e-9)
     trained = [(node, x) for node, x in edges(root) if len(node) > 1 and abs(value(x) - value(node)) > 1e-12]
     assert int(once.train_S.sum()) == len(trained)
+
+
+def test_over_every_tree_that_can_grow_its_mean_is_the_true_advantage():
+    """Two children a node, two levels, weighted by their probabilities: leave-one-out is Q - V, "parent" half of it."""
+    p = {1: 0.25, 2: 0.75}
+    q = {1: {3: 0.5, 4: 0.5}, 2: {3: 0.2, 4: 0.8}}
+    score = {(1, 3): 1.0, (1, 4): 0.0, (2, 3): 0.5, (2, 4): 0.25}
+    q_of = {a: sum(q[a][u] * score[a, u] for u in q[a]) for a in p}
+    v = sum(p[a] * q_of[a] for a in p)
+    branch = [(a, u, w, p[a] * q[a][u] * q[a][w]) for a in p for u in q[a] for w in q[a]]
+    for baseline, share in (("loo", 1.0), ("parent", 0.5)):
+        total, mass = {}, {}
+        for left in branch:
+            for right in branch:
+                root = [(a, [(u, score[a, u]), (w, score[a, w])]) for a, u, w, _ in (left, right)]
+                credit = credit_of(root, baseline=baseline).advantage_S
+                weight = left[3] * right[3]
+                for at, (a, u, w, _) in ((0, left), (3, right)):
+                    for key, x in (((a,), credit[at]), ((a, u), credit[at + 1]), ((a, w), credit[at + 2])):
+                        total[key] = total.get(key, 0.0) + weight * x
+                        mass[key] = mass.get(key, 0.0) + weight
+        for key, x in total.items():
+            truth = q_of[key[0]] - v if len(key) == 1 else score[key] - q_of[key[0]]
+            assert x / mass[key] == pytest.approx(share * truth, abs=1e-12)
+
+
+def test_equal_siblings_are_edges_of_their_own_or_one():
+    # the first choice was sampled twice: apart V(root) = (1 + 0 + .5) / 3 = .5, merged V(1) = .5 and V(root) = .5
+    twice = [(1, 1.0), (1, 0.0), (2, 0.5)]
+    np.testing.assert_allclose(credit_of(twice).advantage_S, [0.5, -0.5, 0])
+    np.testing.assert_allclose(credit_of(twice, equal="merged").advantage_S, [0, 0, 0])
 
 
 def test_what_it_refuses():

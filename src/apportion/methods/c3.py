@@ -52,7 +52,7 @@ def plan(units: Units, *, siblings: str, mode: str, k: int, equal: str) -> list[
     reads=("reward_S",),
     needs=("policy",),
     source="arXiv:2603.06859",
-    holds=("local_to_group",),
+    holds=("local_to_group", "local_to_trajectory"),
     plan=plan,
 )
 def c3(

@@ -58,10 +58,12 @@ def spo_tree(
             "leaves" below.
         baseline: "parent", or "loo", the mean of the other children.
         scale: "std" divides by the std over the children of the parent, "none" keeps reward units.
-        ddof: of that std. epsilon: added to it, for parity.
-        prover: "filter" drops edges whose advantage and prover's advantage cancel; "train" also credits V(child) +
-            prover_weight * that advantage instead (the code's ``use_pav``); "none" does without. The prover samples
-            ``best_of`` answers and keeps the best: 1 - (1 - V)^best_of, for values from 0 to 1.
+        ddof: of that std.
+        epsilon: added to it, for parity.
+        prover: "train" credits V(child) + prover_weight * the prover's advantage instead (the code's ``use_pav``);
+            "none" does without. The prover samples ``best_of`` answers and keeps the best: 1 - (1 - V)^best_of, for
+            values from 0 to 1. (The code can also filter by the sum of both advantages, which are of one sign: it keeps
+            the edges that ``drop_zero`` keeps.)
         prover_weight: see ``prover``.
         best_of: see ``prover``.
         drop_zero: edges without advantage are not trained (`Credit.train_S`), nor are edges without tokens.
@@ -76,7 +78,7 @@ def spo_tree(
     one_of("spo_tree", EQUAL, equal=equal)
     one_of("spo_tree", ("parent", "loo"), baseline=baseline)
     one_of("spo_tree", ("none", "std"), scale=scale)
-    one_of("spo_tree", ("none", "filter", "train"), prover=prover)
+    one_of("spo_tree", ("none", "train"), prover=prover)
     one_of("spo_tree", ("each", "once"), copies=copies)
     if best_of < 1:
         raise ConfigError(f"spo_tree: best_of is {best_of}; give a whole number from 1 on")
@@ -90,10 +92,8 @@ def spo_tree(
     if prover != "none":
         before_S, after_S = (1.0 - (1.0 - np.nan_to_num(v)) ** best_of for v in (tree.before_S, tree.after_S))
         change_S = np.where(tree.known_S, added([after_S, -before_S]), 0.0)
-        kept_S = added([advantage_S, change_S]) != 0
-        if prover == "train":
-            parts = {"value": np.nan_to_num(tree.after_S), "prover": prover_weight * change_S}
-            advantage_S = parts["value"] + parts["prover"]
+        parts = {"value": np.nan_to_num(tree.after_S), "prover": prover_weight * change_S}
+        advantage_S = parts["value"] + parts["prover"]
     train_S = (units.tokens_S > 0) & (kept_S | (not drop_zero))
     if copies == "once":
         train_S &= tree.first_S
