@@ -201,13 +201,32 @@ def test_the_authors_numbers_by_their_options():
 
 def test_steps_that_the_fork_left_out_still_earned_what_they_earned():
     rows = agent_rows(3)
-    module, config = fork("reinforce", gamma=1.0)
+    module, config = fork("reinforce", gamma=0.9)
     names = [row["traj_uid"] for row in rows]
     index = [i for i, name in enumerate(names) if names.count(name) == 1 or names[i + 1 : i + 2] == [name]]
     assert len(index) < len(rows), "last steps are left out"
     out = module.compute_advantage(module.adjust_batch(config, data_of(rows), index), "gigpo")
-    want = reference(rows, "reinforce", gamma=1.0)
+    want = reference(rows, "reinforce", gamma=0.9)
     assert out.batch["advantages"][:, 0].tolist() == pytest.approx([want[i] for i in index], abs=1e-5)
+
+
+def test_the_score_of_valid_rows_is_the_outcome_and_prompts_have_no_padding():
+    rows = agent_rows(2, invalid=0.3)
+    for row in rows:
+        row["score"] = row["score"] / 2  # a fork that divides scores by lengths
+    data = data_of(rows)
+    dataproto.number_rows(data)
+    data.batch["attention_mask"][:, 0] = 0
+    parts = dataproto.parts_of(data)
+    mixed = 0
+    for row, part in zip(rows, parts, strict=True):
+        valid = [r for r in rows if r["traj_uid"] == row["traj_uid"] and r["is_action_valid"]]
+        outcome = valid[0]["score"] if valid else row["episode_rewards"]
+        assert part.outcome == pytest.approx(outcome)
+        assert part.penalty == pytest.approx(0.0 if row["is_action_valid"] else row["score"] - outcome)
+        assert part.prompt_ids.tolist() == [1]
+        mixed += bool(valid) and not row["is_action_valid"]
+    assert mixed
 
 
 def test_rows_in_no_order_are_refused_where_the_order_matters():
