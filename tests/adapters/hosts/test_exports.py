@@ -577,3 +577,23 @@ def test_a_row_takes_its_numbers_from_the_batch_it_was_in():
     rows = [HostRow("g", name, [1], [2, 9, 3], mask=[1, 0, 1], reward=r) for name, r in (("a", 0.0), ("b", 1.0))]
     tokens = ap.assign("grpo", ap.by_episode(batch_of(rows)), scale="none").to_tokens()
     assert [x.tolist() for x, _ in per_row(tokens, rows)] == [[-0.5, 0.0, -0.5], [0.5, 0.0, 0.5]]
+
+
+def test_slimes_removed_and_truncated_samples():
+    sample = {
+        "tokens": [1, 2, 3],
+        "response_length": 2,
+        "group_index": 0,
+        "loss_mask": None,
+        "metadata": {"steps": [(0, 2)]},
+    }
+    flags = (("Status.TRUNCATED", False), ("Status.COMPLETED", True), ("Status.COMPLETED", False))
+    samples = [
+        SimpleNamespace(**sample, index=i, reward=float(i), status=status, remove_sample=gone)
+        for i, (status, gone) in enumerate(flags)
+    ]
+    batch = batch_of(slime._rows(samples, [0.0, 1.0, 2.0]))
+    assert batch.truncated_N.tolist() == [True, False, False]
+    assert batch.has_tokens_N.tolist() == [True, False, True]  # a removed sample votes in no group
+    _, carried = slime.with_credit("grpo", scale="none")[0](None, samples)
+    assert [x.advantage_L.tolist() for x in carried] == [[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]

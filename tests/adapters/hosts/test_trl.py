@@ -112,6 +112,8 @@ def check(ranks, **params):
         expected = want(ranks, step, **params)
         seen = [row for rank in ranks for row in rank["seen"] if row["step"] == step]
         assert len(seen) == ROWS
+        # what the loss divides by is what is left in it, of all processes
+        assert {row["counted"] for row in seen} == {sum(sum(row["trained"]) for row in seen)}
         for row in seen:
             advantage, weight = expected[tuple(row["prompt"]), tuple(row["completion"])]
             size = len(advantage)

@@ -132,6 +132,7 @@ def main(out, saved, method, **options):
                         "completion": inputs["completion_ids"][i][inputs["completion_mask"][i].bool()].tolist(),
                         "advantage": inputs["advantages"][i].tolist(),
                         "trained": (inputs["completion_mask"] * inputs["tool_mask"])[i].tolist(),
+                        "counted": float(inputs["num_items_in_batch"]),
                         "step": self.state.global_step if self.model.training else f"eval-{self.state.global_step}",
                     }
                 )
