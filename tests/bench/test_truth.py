@@ -24,6 +24,7 @@ def test_every_registered_method_has_a_row_or_a_reason(measured):
     assert set(runnable()) <= listed
     assert set(measured.rows) | set(measured.skipped) == set(runnable()) | set(CONTROLS)
     assert all(set(row) == set(METRICS) for row in measured.rows.values())
+    assert measured.skipped["vineppo"] == "vineppo asks a policy"
 
 
 def test_the_controls_bound_the_methods(measured):

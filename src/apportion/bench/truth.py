@@ -87,7 +87,9 @@ def measure(
     goal = policy_gradient(truth)
     rng = np.random.default_rng(seed)
     names = list(runnable() if methods is None else methods)
-    skipped: dict[str, str] = {}
+    asking = {spec.name: spec.needs for spec in registered() if spec.plan is not None}
+    skipped = {name: f"{name} asks a {' and '.join(asking[name])}" for name in names if name in asking}
+    names = [name for name in names if name not in asking]
     gradients: dict[str, list[FloatArray]] = {}
     agreement: dict[str, list[tuple[float, float]]] = {}
     steps = 0
