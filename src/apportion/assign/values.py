@@ -15,7 +15,8 @@ import numpy as np
 from apportion.asks import Answer, Ask, Continue, Judge, Value
 from apportion.errors import ConfigError, DataError
 from apportion.methods.branching import Branches, branches
-from apportion.methods.continuations import mean_or_nan, position_S, returns_of
+from apportion.methods.continuations import mean_or_nan, returns_of
+from apportion.methods.groups import position_S
 from apportion.methods.moments import starts
 from apportion.numerics import Array, BoolArray, FloatArray
 from apportion.numerics.value_quality import (

@@ -7,7 +7,7 @@ import numpy as np
 from apportion.asks import Answer
 from apportion.credit import Credit
 from apportion.methods.bootstrap import final_values
-from apportion.numerics import BoolArray, FloatArray, IntArray
+from apportion.numerics import BoolArray, FloatArray
 from apportion.units import Units
 
 
@@ -68,9 +68,3 @@ def fill_from_behind(units: Units, value_S: FloatArray, where_S: BoolArray, *, g
 def last_units(units: Units) -> BoolArray:
     """The last unit of each trajectory."""
     return np.append(units.traj_of_S[1:] != units.traj_of_S[:-1], True)[: len(units)]
-
-
-def position_S(units: Units) -> IntArray:
-    """Position of each unit in its trajectory, from 0."""
-    first = np.searchsorted(units.traj_of_S, units.traj_of_S)
-    return np.arange(len(units)) - first

@@ -19,8 +19,8 @@ import numpy as np
 from apportion.asks import Answer, Ask, Continue
 from apportion.credit import Credit
 from apportion.errors import ConfigError
-from apportion.methods.continuations import change_of_value, fill_from_behind, mean_or_nan, position_S, returns_of
-from apportion.methods.groups import one_of
+from apportion.methods.continuations import change_of_value, fill_from_behind, mean_or_nan, returns_of
+from apportion.methods.groups import one_of, position_S
 from apportion.methods.moments import starts
 from apportion.methods.registry import register
 from apportion.methods.visits import returns_of_others

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apportion.asks import Continue, Judge, Logprob, Score, Value
+from apportion.asks import Continue, Logprob, Score, Value
 from apportion.resources.context import digest_all, digest_upto
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 
@@ -49,7 +49,6 @@ class BaseResource:
         raise NotImplementedError(f"{type(self).__name__} answers nothing; write its answer()")
 
 
-def limit_of(ask: Continue | Judge, most: int) -> int:
+def limit_of(ask: Continue, most: int) -> int:
     """Sampled tokens that a request may take: the ask's own limit, if it is below the resource's."""
-    own = ask.max_tokens if isinstance(ask, Continue) else None
-    return most if own is None else min(own, most)
+    return most if ask.max_tokens is None else min(ask.max_tokens, most)
