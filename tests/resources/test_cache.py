@@ -1,6 +1,7 @@
 """The cache: nothing paid for is lost, nothing damaged is believed, two runs may share it."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -276,3 +277,27 @@ def test_interrupted_from_the_keyboard_it_ends_soon(tmp_path):
     assert run.returncode not in (0, None)
     assert time.monotonic() - began < 10
     assert len(Cache(tmp_path / "c")) >= 1
+
+
+def open_many(folder, barrier, problems):
+    for i in range(60):
+        barrier.wait(30)
+        try:
+            Cache(folder / str(i)).close()
+        except Exception as problem:
+            problems.put(f"{i}: {problem}")
+    problems.put("")
+
+
+def test_processes_that_begin_one_cache_at_the_same_time_do_not_hinder_each_other(tmp_path):
+    context = multiprocessing.get_context("fork")
+    barrier, problems = context.Barrier(3), context.Queue()
+    runs = [context.Process(target=open_many, args=(tmp_path, barrier, problems)) for _ in range(3)]
+    for run in runs:
+        run.start()
+    told = [problems.get(timeout=60)]
+    while told.count("") < len(runs):
+        told.append(problems.get(timeout=60))
+    for run in runs:
+        run.join()
+    assert told == [""] * len(runs)

@@ -1,5 +1,8 @@
 """Asking one resource when things go wrong: nothing is lost, nobody is hammered, what is spent is known."""
 
+import itertools
+import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -149,3 +152,45 @@ def test_what_was_odd_about_answers_is_counted_and_not_stored(tmp_path):
     with Asker(made, cache=tmp_path / "c") as ask:
         ask([Value(Place(0, 0))], rollouts(6))
         assert ask.summary.notes == {}
+
+
+class Interrupting:
+    """Raises one Ctrl-C at the n-th line that the asking thread runs in the room's files."""
+
+    FILES = ("drain.py", "workers.py")
+
+    def __init__(self, at):
+        self.at, self.lines, self.raised = at, 0, False
+
+    def __call__(self, frame, event, argument):
+        if os.path.basename(frame.f_code.co_filename) not in self.FILES:
+            return None
+        if event == "line" and not self.raised:
+            self.lines += 1
+            if self.lines > self.at:
+                self.raised = True
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_ctrl_c_at_any_line_loses_no_answer_that_was_given(batch):
+    asks = [Value(Place(0, s)) for s in range(3)]
+    for line in itertools.count():
+        given = []
+        resource = Table(
+            lambda request, given=given: given.append(request) or 0.5, kinds=("value",), identity="t", workers=2
+        )
+        resource.batch = batch
+        ask, interrupting = Asker(resource, cache=Cache()), Interrupting(line)
+        sys.settrace(interrupting)
+        try:
+            ask(asks, rollouts(1))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        assert len(ask.cache) == len(given), f"at line event {line}"
+        if not interrupting.raised:
+            break
+    assert line > 40

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,7 @@ def _open(path: Path | None) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        return _prepared(sqlite3.connect(path, timeout=WAIT_S, check_same_thread=False))
+        return _opened_beside_others(path)
     except sqlite3.DatabaseError as problem:
         if isinstance(problem, sqlite3.OperationalError):
             raise ConfigError(
@@ -184,6 +185,20 @@ def _open(path: Path | None) -> sqlite3.Connection:
         return _open(path)
 
 
+def _opened_beside_others(path: Path) -> sqlite3.Connection:
+    """Open a file that another process may be making: the change to a write-ahead log does not wait by itself."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return _prepared(sqlite3.connect(path, timeout=WAIT_S, check_same_thread=False))
+        except sqlite3.OperationalError as problem:
+            # the primary code: a busy log has extended ones
+            busy = (problem.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+
+
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(15)
@@ -191,16 +206,15 @@ def _head(path: Path) -> bytes:
 
 def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     try:
-        application = db.execute("PRAGMA application_id").fetchone()[0]
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and application != APPLICATION:
-            raise ConfigError("the file is a database of something else; give another name for the cache")
-        if tables and version != SCHEMA:
-            raise ConfigError(f"the cache has schema {version}, this version reads {SCHEMA}; give another name")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")  # survives a kill of the process; a power cut may cost the last rows
         with db:
+            db.execute("BEGIN IMMEDIATE")  # another process may be making the same file
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and application != APPLICATION:
+                raise ConfigError("the file is a database of something else; give another name for the cache")
+            if tables and version != SCHEMA:
+                raise ConfigError(f"the cache has schema {version}, this version reads {SCHEMA}; give another name")
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute(
@@ -211,7 +225,9 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
                 "CREATE TABLE IF NOT EXISTS speeds (identity TEXT PRIMARY KEY, requests INTEGER NOT NULL, "
                 "prompt_tokens INTEGER NOT NULL, generated_tokens INTEGER NOT NULL, seconds REAL NOT NULL)"
             )
-        db.execute("SELECT count(*) FROM answers").fetchone()  # touches the pages
+            db.execute("SELECT count(*) FROM answers").fetchone()  # touches the pages
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")  # survives a kill of the process; a power cut may cost the last rows
     except BaseException:
         db.close()
         raise

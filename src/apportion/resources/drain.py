@@ -86,7 +86,6 @@ class Drain:
         self.resource = jobs[0].resource
         self.waiting = deque(jobs)
         self.later: list[tuple[float, int, Job]] = []  # a heap: when to ask again, and in which order
-        self.inbox: deque[tuple[str, Reply | Trouble | Refusal]] = deque()
         self.jobs = {job.key: job for job in jobs}
         self.state, self.budget, self.cache, self.retry, self.rng = state, budget, cache, retry, rng
         self.summary, self.progress = summary, progress
@@ -103,13 +102,14 @@ class Drain:
         """
         with Workers(self.resource, self.resource.workers) as workers:
             try:
-                while self.waiting or self.later or workers.busy:
+                while self.waiting or self.later or workers.busy or workers.inbox or workers.problem is not None:
                     self._requeue()
                     if self.failed_in_a_row >= self.retry.give_up:
                         self._give_up()
                     self._send(workers)
-                    self.inbox += workers.receive(timeout=self._pause(workers))
-                    self._take()
+                    if pause := self._pause(workers):
+                        workers.wait(pause)
+                    self._take(workers)
                     if workers.problem is not None:
                         raise workers.problem
             except BaseException:
@@ -125,7 +125,7 @@ class Drain:
 
     def _pause(self, workers: Workers) -> float:
         """Seconds until something can happen that no worker tells of, half a second at most."""
-        if not (self.waiting or self.later or workers.busy):
+        if workers.inbox or not (self.waiting or self.later or workers.busy):
             return 0.0
         until = self.later[0][0] if self.later else float("inf")
         if self.waiting and self.silent_until:
@@ -135,7 +135,8 @@ class Drain:
     def _send(self, workers: Workers) -> None:
         if time.monotonic() < self.silent_until:
             return
-        while self.waiting and workers.free and not self._struggling(workers):
+        # free is read before the inbox: what freed a worker is then seen, and is settled before anything is sent
+        while self.waiting and workers.free and not workers.inbox and not self._struggling(workers):
             chunk: list[Job] = []
             while self.waiting and len(chunk) < self.resource.batch and self.budget.reserve(self.waiting[0].load):
                 job = self.waiting.popleft()
@@ -153,12 +154,12 @@ class Drain:
         beyond = self.troubles >= max(self.resource.workers, 1) * max(self.resource.batch, 1)
         return beyond and self.waiting[0].tries == 0 and bool(self.later or workers.busy)
 
-    def _take(self) -> None:
-        news = bool(self.inbox)
-        while self.inbox:
-            key, outcome = self.inbox[0]
+    def _take(self, workers: Workers) -> None:
+        news = bool(workers.inbox)
+        while workers.inbox:
+            key, outcome = workers.inbox[0]
             self._settle(self.jobs[key], outcome)
-            self.inbox.popleft()  # only now: a stop in between must not lose it
+            workers.inbox.popleft()  # only now: a stop in between must not lose it
         if self.progress is not None and (news or not self.waiting):
             seconds = time.monotonic() - self.began
             self.progress(Progress.of(len(self.jobs), self.done, self.failed, self.summary, seconds))
@@ -210,14 +211,14 @@ class Drain:
         """Store what is in, and what comes in within the grace after a stop; it is paid for."""
         until = time.monotonic() + GRACE_S
         while True:
-            for key, outcome in self.inbox:
+            while workers.inbox:
+                key, outcome = workers.inbox.popleft()
                 if isinstance(_usable(self.jobs[key].kind, outcome), Reply):
                     self._settle(self.jobs[key], outcome)
-            self.inbox.clear()
             left = until - time.monotonic()
-            if not workers.busy or left <= 0:
+            if left <= 0 or not (workers.busy or workers.inbox):
                 return
-            self.inbox += workers.receive(timeout=min(left, 0.2))
+            workers.wait(min(left, 0.2))
 
 
 def _usable(kind: str, outcome: Reply | Trouble | Refusal) -> Reply | Trouble | Refusal:

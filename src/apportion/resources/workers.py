@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +17,8 @@ class Workers:
     """At most ``count`` calls of `Resource.answer` at a time.
 
     Attributes:
-        busy: chunks that are out. free: chunks that can be sent now.
+        inbox: outcomes by key, put in by the threads. Whoever reads looks at the first, stores it and only then takes
+            it out: a value that a call has returned and no name holds yet is lost when Ctrl-C comes in between.
         problem: what a resource raised that is neither `Trouble` nor `Refusal`, which is a mistake in it or says that
             nothing will ever work; the first of several.
     """
@@ -24,38 +26,35 @@ class Workers:
     def __init__(self, resource: Resource, count: int) -> None:
         self._resource, self._count = resource, max(1, count)
         self._out: queue.SimpleQueue[list[tuple[str, Request]] | None] = queue.SimpleQueue()
-        self._in: queue.SimpleQueue[list[tuple[str, Outcome]] | BaseException] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self.busy = 0
+        self._sent, self._ended = 0, 0
+        self._ending, self._news = threading.Lock(), threading.Event()
+        self.inbox: deque[tuple[str, Outcome]] = deque()
         self.problem: BaseException | None = None
 
     @property
+    def busy(self) -> int:
+        """Chunks that are out; the outcomes of all others are in `inbox` or were taken out of it."""
+        return self._sent - self._ended
+
+    @property
     def free(self) -> int:
+        """Chunks that can be sent now."""
         return self._count - self.busy
 
     def send(self, chunk: list[tuple[str, Request]]) -> None:
         """Give one chunk to a worker; starts another thread where all are at work."""
-        self.busy += 1
-        if len(self._threads) < self.busy:
+        if len(self._threads) <= self.busy:
             thread = threading.Thread(target=self._work, name="apportion-ask", daemon=True)
             thread.start()
             self._threads.append(thread)
+        self._sent += 1
         self._out.put(chunk)
 
-    def receive(self, timeout: float) -> list[tuple[str, Outcome]]:
-        """Outcomes that are in, waiting for the first of them; those beside a `problem` are not lost with it."""
-        out: list[tuple[str, Outcome]] = []
-        try:
-            chunk = self._in.get(timeout=timeout)
-            while True:
-                self.busy -= 1
-                if isinstance(chunk, BaseException):
-                    self.problem = self.problem or chunk
-                else:
-                    out += chunk
-                chunk = self._in.get_nowait()
-        except queue.Empty:
-            return out
+    def wait(self, timeout: float) -> None:
+        """Until something has come in since the last call, or so many seconds."""
+        self._news.wait(timeout)
+        self._news.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -69,9 +68,12 @@ class Workers:
     def _work(self) -> None:
         while (chunk := self._out.get()) is not None:
             try:
-                self._in.put(_ask(self._resource, chunk))
+                self.inbox.extend(_ask(self._resource, chunk))
             except BaseException as problem:
-                self._in.put(problem)
+                self.problem = self.problem or problem
+            with self._ending:
+                self._ended += 1
+            self._news.set()
 
 
 def _ask(resource: Resource, chunk: list[tuple[str, Request]]) -> list[tuple[str, Outcome]]:
