@@ -157,9 +157,33 @@ def test_the_comparison_with_the_plain_loop_can_fail(monkeypatch, fault):
     if fault == "leak":
         monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, np.array([0, len(x)]), f))
     elif fault == "short power":
-        powers = _numpy._powers(0.9).copy()
-        powers[31, 0] = 0.9**30
-        monkeypatch.setattr(_numpy, "_powers", lambda f: powers)
+        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, bounds, f / 0.9 if f < 0.5 else f))
     else:
         monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, bounds, f) if f > 0.5 else x.fill(0))
     assert not np.allclose(to_go(x, seg, gamma=0.9), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("setting", "01")
+@pytest.mark.parametrize("gamma", [0.5, 0.95, 1.0])
+def test_a_run_gets_the_same_bits_whatever_stands_beside_it(monkeypatch, setting, gamma):
+    monkeypatch.setenv(kernels.VARIABLE, setting)
+    rng = np.random.default_rng(1)
+    size = rng.integers(1, 200, size=300)
+    seg, end = np.repeat(np.arange(300), size), np.cumsum(size)
+    x = rng.standard_normal(len(seg))
+    want = to_go(x, seg, gamma=gamma)
+    for first in range(0, 290, 7):
+        lo, hi = end[first] - size[first], end[first + rng.integers(1, 9)]
+        assert np.array_equal(to_go(x[lo:hi], seg[lo:hi], gamma=gamma), want[lo:hi])
+
+
+def test_the_choice_can_be_held_so_that_it_does_not_depend_on_the_size(monkeypatch):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    monkeypatch.setattr(kernels, "THRESHOLD", 10)
+    assert kernels.pick(10) is not _numpy
+    with kernels.one_for_all_sizes():
+        assert kernels.pick(10) is _numpy is kernels.pick(9)
+        monkeypatch.setenv(kernels.VARIABLE, "1")  # what the user says goes first
+        assert kernels.pick(9) is not _numpy
+        monkeypatch.delenv(kernels.VARIABLE)
+    assert kernels.pick(10) is not _numpy

@@ -1,14 +1,12 @@
 """The kernels in NumPy alone: what runs without numba, and what the compiled ones are compared with.
 
-A recursion ``out[t] = d[t] + f·out[t+1]`` is turned into matrix products. Each run is cut into blocks of
-32 positions; inside a block ``out = d @ POWERS``, and what enters a block from the next one is the same
-recursion over the block heads with factor ``f**32``. Only positive powers occur, so nothing overflows, and
-no block spans two runs, so nothing leaks between them.
+A recursion ``out[t] = d[t] + f·out[t+1]`` is cut into blocks of 32 positions that are worked through side by side;
+what enters a block from the next one is the same recursion over the block heads with factor ``f**32``. Only positive
+powers occur, so nothing overflows, and no block spans two runs, so nothing leaks between them.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -167,34 +165,37 @@ def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor:
 
 
 def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
-    """In place, in blocks of 32; the last block of a run is filled up with zeros."""
+    """In place, in blocks of 32; the last block of a run is filled up with zeros.
+
+    All blocks go one position at a time, side by side: what each adds up to, then, knowing what the next hands over,
+    every value. A product of matrices would do the same, but rounds by the shape of the whole batch, and a run must
+    get the same bits whatever stands beside it.
+    """
     bounds = _ends(-(-size_R // BLOCK))
     first_R, last_R = bounds[:-1], bounds[1:] - 1
     block = np.empty((int(bounds[-1]), BLOCK))
     block[last_R] = 0.0
     _copy(x_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
-    powers = _powers(factor)
-    head = block @ powers[:, 0]
-    if not np.isfinite(head).all():  # 0·inf inside a product is NaN; the plain recursion has no such products
+    side = np.ascontiguousarray(block.T)
+    head = side[-1].copy()
+    for k in range(BLOCK - 2, -1, -1):
+        head *= factor
+        head += side[k]
+    if not np.isfinite(head).all():  # factor**32 may be 0, and then inf would not reach the blocks before
         fine = ~np.logical_or.reduceat(~np.isfinite(head), first_R)
         _by_position(x_X, start_R[~fine], size_R[~fine], factor)
         if fine.any():
             _by_block(x_X, start_R[fine], size_R[fine], factor)
         return
     scan(head, bounds, factor**BLOCK)
-    enters = np.append(head[1:], 0.0)  # what the next block of the same run hands over
-    enters[last_R] = 0.0
-    block[:, -1] += factor * enters
-    _copy((block @ powers).reshape(-1), first_R * BLOCK, x_X, start_R, size_R)
-
-
-@functools.lru_cache(maxsize=64)
-def _powers(factor: float) -> FloatArray:
-    """(32, 32): factor**(row − column) on and below the diagonal, 0 above."""
-    step = np.arange(BLOCK)
-    powers: FloatArray = np.tril(factor ** np.maximum(step[:, None] - step, 0).astype(np.float64))
-    powers.setflags(write=False)
-    return powers
+    carry = np.append(head[1:], 0.0)  # what the next block of the same run hands over
+    carry[last_R] = 0.0
+    for k in range(BLOCK - 1, -1, -1):
+        carry *= factor
+        carry += side[k]
+        side[k] = carry
+    np.copyto(block, side.T)
+    _copy(block.reshape(-1), first_R * BLOCK, x_X, start_R, size_R)
 
 
 def _ends(size_R: IntArray) -> IntArray:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 
 from apportion.errors import missing_extra
@@ -22,6 +25,23 @@ VARIABLE = "APPORTION_NUMBA"
 """Environment variable: ``0`` never uses numba, ``1`` always; anything else decides by THRESHOLD."""
 
 
+_SIZE_MATTERS = ContextVar("size_matters", default=True)
+
+
+@contextmanager
+def one_for_all_sizes() -> Iterator[None]:
+    """Inside, NumPy's twins run whatever the size (unless APPORTION_NUMBA says 1).
+
+    For work that is done in pieces: compiled sums round otherwise in the last bit, so a rollout must not meet them in
+    a large piece and miss them in a small one.
+    """
+    token = _SIZE_MATTERS.set(False)
+    try:
+        yield
+    finally:
+        _SIZE_MATTERS.reset(token)
+
+
 def pick(size: int, family: str = "") -> ModuleType:
     """The module of kernels of one family for an input of ``size`` positions.
 
@@ -29,7 +49,7 @@ def pick(size: int, family: str = "") -> ModuleType:
         MissingExtra: APPORTION_NUMBA=1 without numba.
     """
     setting = os.environ.get(VARIABLE, "")
-    if setting == "0" or (size < THRESHOLD and setting != "1"):
+    if setting == "0" or (setting != "1" and (size < THRESHOLD or not _SIZE_MATTERS.get())):
         return _twin(family)
     compiled = _compiled(family)
     if compiled is None:
