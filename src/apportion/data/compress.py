@@ -18,6 +18,9 @@ from apportion.errors import FormatError, missing_extra
 BUFFER = 2**16
 """Bytes read at a time: a line of token ids has many times the 8 KiB that Python takes by itself."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+FREE, RATIO = 1 << 28, 200
+"""A packed file may unpack to this many bytes whatever its size, and beyond that to this many times its size: logs pack
+ten to fifty times, a bomb a thousand times and more."""
 
 
 @contextmanager
@@ -25,7 +28,7 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The plain bytes of a file.
 
     Raises:
-        FormatError: no such file, or it cannot be opened.
+        FormatError: no such file, or it cannot be opened. While it is read: it unpacks to far more than any log would.
         MissingExtra: a Zstandard file, and pyarrow is not installed.
     """
     try:
@@ -38,13 +41,45 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         stack.enter_context(raw)
         head = raw.peek(4)[:4]
         if head.startswith(GZIP):
-            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb")))
+            unpacked: Any = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb"))
+            yield io.BufferedReader(_Guarded(unpacked, raw, path), BUFFER)
         elif head.startswith(ZSTD):
             pa = _arrow("reading a .zst file")
             native = stack.enter_context(pa.CompressedInputStream(raw, "zstd"))
-            yield cast(BinaryIO, stack.enter_context(io.BufferedReader(native)))
+            yield io.BufferedReader(_Guarded(native, raw, path), BUFFER)
         else:
             yield raw
+
+
+class _Guarded(io.RawIOBase):
+    """Unpacked bytes, as long as they are in proportion to the packed ones."""
+
+    def __init__(self, unpacked: Any, packed: BinaryIO, path: str | os.PathLike[str]) -> None:
+        self._unpacked, self._packed, self._path = unpacked, packed, path
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._unpacked.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._unpacked.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._unpacked.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._unpacked.read(len(buffer))
+        self._given += len(data)
+        if self._given > FREE and self._given > RATIO * self._packed.tell():
+            raise FormatError(
+                f"{self._path}: unpacks to more than {RATIO} times its size, as no log does; "
+                "unpack it yourself if you trust it"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @contextmanager

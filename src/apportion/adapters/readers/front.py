@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
-from apportion.adapters.readers.json_stream import stream_json
+from apportion.adapters.readers.json_stream import Item, stream_json
+from apportion.adapters.readers.records import PARQUET
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, get, known
 from apportion.adapters.readers.report import ReadReport
+from apportion.adapters.readers.rows import columns_of, stream_rows
 from apportion.data import Trajectory
 from apportion.data.compress import open_read
 from apportion.data.skipped import Skipped, kept
@@ -67,7 +70,8 @@ def read_any(
     """Read rollouts of any known format, ours included.
 
     Args:
-        path: a file, or a folder: its files by name, those that no format fits passed over and reported.
+        path: a file, or a folder: every file in it, those that no format fits passed over and reported. Hidden files
+            and links that lead out of the folder are not followed.
         format: name of the format; None = recognise it, file by file.
         group_by: what makes rollouts comparable. None = the rule of the format (a field such as ``task_id``);
             "first_user_message"; else the name of a field, with dots for fields inside fields.
@@ -95,7 +99,7 @@ def read_any(
 
 def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tuple[Path, Format]]:
     forced = None if format is None else get(format)
-    for file in _files(path):
+    for file in _files(path, report):
         if forced is not None:
             name, why = forced.name, "as asked for"
         else:
@@ -110,11 +114,19 @@ def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tupl
         raise FormatError(f"{path}: no file of this folder holds rollouts of a known format")
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Path, report: ReadReport) -> list[Path]:
     if not os.path.isdir(path):
         return [path]
-    found = sorted(file for file in FilePath(path).iterdir() if file.is_file() and not file.name.startswith("."))
-    return list(found)
+    root = FilePath(path)
+    found: list[Path] = []
+    for file in sorted(root.rglob("*")):
+        if any(part.startswith(".") for part in file.relative_to(root).parts) or not file.is_file():
+            continue
+        if not file.resolve().is_relative_to(root.resolve()):
+            report.passed_over.append((os.fspath(file), "a link that leads out of the folder"))
+            continue
+        found.append(file)
+    return found
 
 
 def _read(
@@ -158,6 +170,10 @@ def _head(path: Path) -> tuple[Head, str]:
         return Head(start, ()), "the file is empty"
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Head(start, ()), "the file is UTF-16; save it as UTF-8"
+    if start.startswith(PARQUET):
+        columns = columns_of(path)
+        rows = itertools.islice(stream_rows(path), FIRST)
+        return Head(start, tuple(item.value for item in rows if isinstance(item, Item)), columns), ""
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")):
         return Head(start, ()), f"the file is not JSON (it starts with {start[:8]!r})"
     records: list[Any] = []
@@ -173,6 +189,8 @@ def _head(path: Path) -> tuple[Head, str]:
 
 
 def _look(head: Head) -> str:
+    if head.columns:
+        return "a Parquet file with the columns " + ", ".join(map(repr, head.columns[:8]))
     if not head.records:
         return "it starts with " + repr(head.start[:16])
     value = head.records[0]

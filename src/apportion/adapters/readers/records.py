@@ -1,41 +1,87 @@
-"""The loop of every format whose file is a row of JSON records: one record, one trajectory."""
+"""The loop of every format whose file is a row of JSON records: one record, one trajectory or several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from apportion.adapters.readers.json_stream import stream_json
+from apportion.adapters.readers.json_stream import Items, stream_json
 from apportion.adapters.readers.registry import Context, Path, Trajectories
+from apportion.adapters.readers.rows import stream_rows
 from apportion.data import Trajectory
 from apportion.data.check import check_trajectory
+from apportion.data.compress import open_read
 from apportion.errors import DataError, FormatError
 
-Convert = Callable[[Any, str, Context], Trajectory]
-"""A record, where it stands, and where to report → its trajectory. Raises `FormatError`."""
+Convert = Callable[[Any, str, Context], Trajectory | list[Trajectory]]
+"""A record, where it stands, and where to report → its trajectory, or all of them. Raises `FormatError`."""
+Split = Callable[[Any, str, Context], Iterator[tuple[Any, str]]]
+"""A value of the file → the records in it, each with its place. Raises `FormatError`."""
+
+PARQUET = b"PAR1"
+
+
+def stream_values(path: Path, *, whole: Callable[[Any], bool] | None = None) -> Items:
+    """The JSON values of a file, or the rows of a Parquet file."""
+    with open_read(path) as file:
+        parquet = file.read(len(PARQUET)) == PARQUET
+    return stream_rows(path) if parquet else stream_json(path, whole=whole)
 
 
 def of_records(
-    convert: Convert, *, whole: Callable[[Any], bool] | None = None
+    convert: Convert, *, split: Split | None = None, whole: Callable[[Any], bool] | None = None
 ) -> Callable[[Path, Context], Trajectories]:
-    """The ``read`` of a format, from a function for one record."""
+    """The ``read`` of a format.
+
+    Args:
+        convert: makes the trajectories of one record. If it fails, the record is left out, whole.
+        split: finds the records in one value of the file; None = the value is the record.
+        whole: as for `stream_json`.
+    """
 
     def read(path: Path, context: Context) -> Trajectories:
-        for item in stream_json(path, whole=whole):
-            yield item if isinstance(item, FormatError) else converted(convert, item.value, item.at, context)
+        for item in stream_values(path, whole=whole):
+            if isinstance(item, FormatError):
+                yield item
+            elif split is None:
+                yield from all_of(convert, item.value, item.at, context)
+            else:
+                yield from _split(split, convert, item.value, item.at, context)
 
     return read
 
 
-def converted(convert: Convert, value: Any, at: str, context: Context) -> Trajectory | FormatError:
-    """The checked trajectory of a record, or what is wrong with it."""
+def _split(split: Split, convert: Convert, value: Any, at: str, context: Context) -> Trajectories:
+    found = 0
     try:
-        trajectory = convert(value, at, context)
-        check_trajectory(trajectory, at)
+        for record, place in split(value, at, context):
+            found += 1
+            yield from all_of(convert, record, place, context)
+    except FormatError as error:
+        yield error
+    else:
+        if not found:
+            yield FormatError(f"{at}: no rollout in it; remove it")
+
+
+def all_of(convert: Convert, value: Any, at: str, context: Context) -> Trajectories:
+    """The checked trajectories of a record, or what is wrong with it."""
+    made = _made(convert, value, at, context)
+    if isinstance(made, FormatError | Trajectory):
+        yield made
+    else:
+        yield from made
+
+
+def _made(convert: Convert, value: Any, at: str, context: Context) -> Trajectory | list[Trajectory] | FormatError:
+    try:
+        made = convert(value, at, context)
+        for trajectory in made if isinstance(made, list) else [made]:
+            check_trajectory(trajectory, at)
     except FormatError as error:
         return error
     except DataError as error:
         return FormatError(str(error))
     except RecursionError:
         return FormatError(f"{at}: nested too deep to be read; flatten it")
-    return trajectory
+    return made

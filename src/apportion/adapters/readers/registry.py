@@ -23,11 +23,13 @@ class Head:
 
     Attributes:
         start: its first bytes, decompressed.
-        records: its first JSON values; items, where the file is one list. Empty where it is not JSON.
+        records: its first JSON values; items, where the file is one list; rows of a Parquet file. Empty elsewhere.
+        columns: names of the columns of a Parquet file.
     """
 
     start: bytes
     records: tuple[Any, ...]
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -48,11 +50,12 @@ class Context:
 
     def unique(self, name: str) -> str:
         """The name, with ``#2``, ``#3``, … where the file uses it again."""
-        self.names[name] += 1
-        if self.names[name] == 1:
-            return name
-        self.report.note("ids used more than once: numbered with #")
-        return self.unique(f"{name}#{self.names[name]}")
+        while True:
+            self.names[name] += 1
+            if self.names[name] == 1:
+                return name
+            self.report.note("ids used more than once: numbered with #")
+            name = f"{name}#{self.names[name]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from typing import Any
 
 from apportion.data.skipped import Skipped
 
+KINDS = 200
+"""Kinds of remarks that are told apart; a file that names a million fields must not fill the report."""
+
 
 @dataclass(slots=True)
 class ReadReport:
@@ -39,8 +42,11 @@ class ReadReport:
 
     def note(self, sentence: str, times: int = 1) -> None:
         """Count something that the file could not tell or that was not kept."""
-        if times:
-            self.notes[sentence] += times
+        if not times:
+            return
+        if len(self.notes) >= KINDS and sentence not in self.notes:
+            sentence = "further remarks of other kinds"
+        self.notes[sentence] += times
 
     def remarks(self) -> list[str]:
         """Everything a user should know, one sentence each."""

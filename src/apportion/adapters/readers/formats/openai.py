@@ -14,8 +14,7 @@ from typing import Any
 
 from apportion.adapters.readers import fields
 from apportion.adapters.readers.chat import ROLES, conversation, is_message
-from apportion.adapters.readers.json_stream import stream_json
-from apportion.adapters.readers.records import converted
+from apportion.adapters.readers.records import all_of, stream_values
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, register
 from apportion.data import Trajectory
 from apportion.errors import FormatError
@@ -44,7 +43,7 @@ def read(path: Path, context: Context) -> Trajectories:
     """One trajectory per chat; message objects that stand in the file one after the other are one chat."""
     loose: list[Any] = []
     start, broken = "", ""
-    for item in stream_json(path, whole=is_message):
+    for item in stream_values(path, whole=is_message):
         if isinstance(item, FormatError):
             if loose:
                 broken = broken or str(item)
@@ -55,11 +54,11 @@ def read(path: Path, context: Context) -> Trajectories:
             loose.append(item.value)
         else:
             for record, at in _inside(item.value, item.at):
-                yield converted(_trajectory, record, at, context)
+                yield from all_of(_trajectory, record, at, context)
     if broken:
         yield FormatError(f"{broken} (one message of the chat that begins at {start})")
     elif loose:
-        yield converted(_trajectory, loose, start, context)
+        yield from all_of(_trajectory, loose, start, context)
 
 
 def _trajectory(record: Any, at: str, context: Context) -> Trajectory:

@@ -1,4 +1,4 @@
-"""Our own files, JSONL and Parquet: read exactly, by the data room; and one JSON list of our records."""
+"""Our own files, JSONL, Parquet and Arrow IPC: read exactly, by the data room; and one JSON list of our records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from apportion.data.record import from_record
 
 def sniff(head: Head) -> tuple[float, str]:
     """A schema line, records with steps, or a Parquet file."""
+    if head.start.startswith(b"ARROW1"):
+        return 0.9, "an Arrow IPC file"
     if head.start.startswith(b"PAR1"):
-        return 0.9, "a Parquet file"
+        ours = {"group", "steps", "meta_json"} <= set(head.columns)
+        return (1.0, "a Parquet file with our columns") if ours else (0.0, "")
     for record in head.records:
         if isinstance(record, dict) and str(record.get("schema", "")).startswith("apportion.rollouts/"):
             return 1.0, f"a schema line {record['schema']!r}"
@@ -57,4 +60,4 @@ def _record(value: Any, at: str, context: Context) -> Trajectory:
 
 _listed = of_records(_record)
 
-register(Format("apportion", "rollouts of apportion: JSONL or Parquet", sniff, read, regroups=False))
+register(Format("apportion", "rollouts of apportion: JSONL, Parquet or Arrow IPC", sniff, read, regroups=False))
