@@ -124,6 +124,16 @@ def required_needs(method: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(needs))
 
 
+def beyond_group(method: str, params: Mapping[str, Any] | None = None) -> str:
+    """What in the expression looks beyond the group, so that it cannot be credited group by group; "" if nothing does.
+
+    Raises:
+        ConfigError: as `assign`.
+    """
+    found = (get(leaf.name).beyond_group(leaf.params) for leaf in leaves(check_expression(method, params)))
+    return next((who for who in found if who), "")
+
+
 def _check_asker(node: Node, units: Units, ask: Asker | None) -> None:
     """Somebody is there to be asked; nobody is needed where the plan is empty (siblings in the data, for instance)."""
     if ask is None:

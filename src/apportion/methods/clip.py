@@ -24,6 +24,7 @@ from apportion.methods.registry import numbered, register
     source="common practice",
     kind="transform",
     example={"limit": 0.5},
+    scope="group",
 )
 def clip(credit: Credit, *, limit: float) -> Credit:
     """Clip every credit to [-limit, limit].

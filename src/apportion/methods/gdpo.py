@@ -32,6 +32,7 @@ from apportion.units import Units
     reads=("reward_S", "outcome_parts"),
     source="arXiv:2601.05242",
     holds=("shift_invariant", "local_to_group", "zero_mean_per_group"),
+    wide={"whiten": ("token", "unit")},
 )
 def gdpo(
     units: Units,

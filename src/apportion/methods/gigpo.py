@@ -33,6 +33,7 @@ from apportion.units import Units
     source="arXiv:2505.10978",
     holds=("scale_equivariant", "local_to_group", "relabel_invariant"),
     chain=True,
+    wide={"scope": ("batch",)},
 )
 def gigpo(
     units: Units,

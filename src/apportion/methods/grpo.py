@@ -33,6 +33,7 @@ SCALES = ("std", "none", "batch")
     reads=("reward_S",),
     source="arXiv:2402.03300",
     holds=("shift_invariant", "local_to_group", "zero_mean_per_group"),
+    wide={"scale": ("batch",)},
 )
 def grpo(
     units: Units,

@@ -37,6 +37,7 @@ SCALES = ("none", "std", "rloo")
     source="arXiv:2509.19199",
     holds=("shift_invariant", "local_to_group"),
     chain=True,
+    wide={"normalise": ("batch",)},
 )
 def istar(
     units: Units,

@@ -33,6 +33,7 @@ from apportion.units import Units
     source="arXiv:2502.01456",
     holds=("shift_invariant", "local_to_group"),
     chain=True,
+    wide={"normalise": ("batch",)},
 )
 def prime(
     units: Units,

@@ -62,6 +62,8 @@ class MethodSpec:
         defaults: its parameters; the signature is the only place they exist.
         module: where it is defined.
         example: parameters for the contract tests, where a required parameter has no default.
+        scope: "group" where a group gets the same numbers without the other groups, else "batch".
+        wide: values of parameters with which a method of scope "group" looks at the whole batch.
     """
 
     name: str
@@ -82,6 +84,15 @@ class MethodSpec:
     example: Mapping[str, Any] = field(default_factory=dict)
     plan: Callable[..., Sequence[Ask]] | None = None
     most: Callable[..., Sequence[Ask]] | None = None
+    scope: Literal["group", "batch"] = "batch"
+    wide: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def beyond_group(self, params: Mapping[str, Any]) -> str:
+        """What makes the numbers of a group depend on the other groups, ``"grpo(scale='batch')"``; "" if nothing."""
+        if self.scope == "batch":
+            return self.name
+        values = ((key, {**self.defaults, **params}[key]) for key in self.wide)
+        return next((f"{self.name}({key}={value!r})" for key, value in values if value in self.wide[key]), "")
 
     def bind(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters with defaults filled in; an unknown or missing one, or a value of another kind than the
@@ -147,6 +158,8 @@ def register(
     example: Mapping[str, Any] | None = None,
     plan: Callable[..., Sequence[Ask]] | None = None,
     most: Callable[..., Sequence[Ask]] | None = None,
+    scope: Literal["group", "batch"] | None = None,
+    wide: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Callable[[Callable[..., Credit]], Callable[..., Credit]]:
     """Put a pure function into the registry. The decorated function checks its input and stamps its result.
 
@@ -154,10 +167,11 @@ def register(
         name: ``name`` for built-ins, ``package/name`` for everybody else.
         unit: the level it is made for. units: the levels it accepts (default: any).
         family: "monte-carlo", "value", "transform", … — the row of the docs table.
-        reads, needs, source, holds, chain, kind, example, plan, most: see `MethodSpec`.
+        reads, needs, source, holds, chain, kind, example, plan, most, wide: see `MethodSpec`.
+        scope: see `MethodSpec`; None = "group" where the law "local_to_group" holds, else "batch".
 
     Raises:
-        ConfigError: a bad or taken name, an unknown law, a positional parameter.
+        ConfigError: a bad or taken name, an unknown law, a positional parameter, a wide one that is none.
     """
 
     def decorate(function: Callable[..., Credit]) -> Callable[..., Credit]:
@@ -172,6 +186,8 @@ def register(
         if plan is not None and (len(_positional(plan)) == 2) is not (most is not None):
             raise ConfigError(f"{name}: a plan that depends on answers, and only such a one, says the most it asks")
         defaults = _defaults(name, function, positional=1 if plan is None else 2)
+        if unknown := [key for key in wide or () if key not in defaults]:
+            raise ConfigError(f"{name}: wide names {unknown[0]!r}, which the method does not take")
         asked = None if plan is None else _planned(name, plan, defaults)
 
         @functools.wraps(function)
@@ -207,6 +223,8 @@ def register(
             example=MappingProxyType(dict(example or {})),
             plan=asked,
             most=None if most is None else _planned(name, most, defaults),
+            scope=scope or ("group" if "local_to_group" in holds else "batch"),
+            wide=MappingProxyType(dict(wide or {})),
         )
         _SPECS[name] = spec
         return checked

@@ -31,6 +31,8 @@ SIZES = {
     source="common practice",
     kind="transform",
     example={"by": "rms"},
+    scope="group",
+    wide={"by": tuple(SIZES)},
 )
 def scale(credit: Credit, *, by: float | str) -> Credit:
     """Scale every credit by one number.
