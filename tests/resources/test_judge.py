@@ -8,11 +8,19 @@ import pytest
 from apportion.asks import Judge, Place, Value
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
-from apportion.errors import ConfigError, ResourceError
-from apportion.resources import Asker, Budget, Refusal, Retry, Trouble
-from apportion.resources.judge import FRAME_TOKENS, REPEATED, Completion, JudgeResource
+from apportion.errors import BudgetError, ConfigError, ResourceError
+from apportion.resources import Asker, Budget, Refusal, Retry, Trouble, quote
+from apportion.resources.judge import REMINDED, UNREADABLE, JudgeResource
 from apportion.resources.judge_callable import JudgeCallable
 from apportion.resources.judge_options import judge_of
+from apportion.resources.judge_price import (
+    FRAME_TOKENS,
+    MISCOUNTED,
+    OTHERWISE,
+    REPEATED,
+    UNCOUNTED,
+    Completion,
+)
 from apportion.resources.judge_template import load_template
 from apportion.units import by_step
 
@@ -136,7 +144,7 @@ def test_a_value_that_nobody_states_is_unknown_and_spent():
     assert answer.reason == "the judge gave no probability (the reply is no JSON object)"
     load = made.load(request(Value(Place(0, 1))))
     assert budget.used_tokens == load.prompt_tokens + load.most_generated
-    assert len(made.seen) == 2
+    assert len(made.seen) == budget.used_requests == 2
 
 
 def test_what_fails_is_tried_again_and_what_was_answered_stays_spent():
@@ -151,6 +159,7 @@ def test_what_fails_is_tried_again_and_what_was_answered_stays_spent():
     assert answer.one.scores == (1, -1)
     load = broken.load(request(Judge(0, PLACES, "labels")))
     assert budget.used_tokens == once + load.prompt_tokens + load.most_generated
+    assert budget.used_requests == len(broken.seen) == 3
     refused = judge("what?", Refusal("too long"))
     (answer,) = ask(refused, Judge(0, PLACES, "labels"))
     assert (answer.samples, answer.reason) == ((), "too long")
@@ -174,32 +183,106 @@ def test_the_reservation_covers_both_tries_of_any_tokenizer():
     assert answer.prompt_tokens + answer.generated_tokens <= load.prompt_tokens + load.most_generated
     assert answer.generated_tokens == 2 * load_template("labels").tokens(2)
     sent = sum(len(m["content"].encode()) for m in made._prompt(request(one)).messages)
-    again = sent + 4 * REPEATED + len(load_template("labels").reminder.encode())
+    reminder = f"{load_template('labels').reminder.strip()} The code is 12345678."
+    again = sent + 4 * REPEATED + len(reminder.encode())
     most = 2 * load_template("labels").tokens(2) + sent + again + 2 * FRAME_TOKENS
     assert load.prompt_tokens + load.most_generated == most
-    assert load.exact is False
+    assert (load.exact, load.requests) == (False, 2)
 
 
-def test_a_tokenizer_makes_the_reservation_tight():
-    def count(text):
-        return len(text.split())
+def pieces(messages):
+    """Tokens of a chat by a tokenizer of ours: a piece is a digit, or a run of anything else."""
+    return sum(3 + len(re.findall(r"[0-9]|[^0-9]+", message["content"])) for message in messages)
 
-    counted, blind = judge(good_bad, count=count), judge(good_bad)
-    one = request(Judge(0, PLACES, "labels"))
-    tight, wide = counted.load(one), blind.load(one)
-    ask(counted, one.ask)
-    ((messages, _, _),) = counted.seen
-    assert tight.prompt_tokens == sum(count(m["content"]) for m in messages)
-    assert tight.prompt_tokens + tight.most_generated < 0.7 * (wide.prompt_tokens + wide.most_generated)
+
+def test_a_tokenizer_counts_each_prompt_and_makes_the_reservation_tight():
+    counted, blind = judge(good_bad, count=pieces), judge(good_bad)
+    one = Judge(0, PLACES, "labels", votes=6)
+    asker = Asker(counted)
+    price = quote([one], [TALK], [counted])
+    asker([one], [TALK])
+    # the codes of each vote have as many digits as they have, and each vote is counted by its own
+    sizes = [pieces(messages) for messages, _, _ in counted.seen]
+    assert len(set(sizes)) > 1
+    assert (price.prompt_tokens, price.exact) == (sum(sizes), True)
+    assert asker.summary.prompt_tokens == price.prompt_tokens
+    assert (price.requests, price.most_requests) == (6, 12)
+    tight, wide = counted.load(request(one)), blind.load(request(one))
+    assert tight.prompt_tokens + tight.most_generated < 0.9 * (wide.prompt_tokens + wide.most_generated)
     assert tight.expected_generated == wide.expected_generated == load_template("labels").tokens(2) / 2
 
 
-def test_tokens_that_nobody_tells_are_estimated():
-    (answer,) = ask(judge(good_bad), Judge(0, PLACES, "labels"))
-    assert answer.prompt_tokens == pytest.approx(
-        judge("").load(request(Judge(0, PLACES, "labels"))).prompt_tokens, abs=17
-    )
-    assert 10 < answer.generated_tokens < 60
+def test_a_reminder_is_a_request_and_fits_its_reservation():
+    def never(messages):
+        return Completion("é" * 5000, pieces(messages), load_template("labels").tokens(2))
+
+    made = judge(never, count=pieces)
+    load = made.load(request(Judge(0, PLACES, "labels")))
+    budget = Budget(requests=7, tokens=10**6)
+    asker = Asker(made, budget=budget)
+    (answer,) = asker([Judge(0, PLACES, "labels", votes=3)], [TALK])
+    assert len(answer.samples) == 3
+    assert len(made.seen) == budget.used_requests == 6
+    assert budget.used_tokens == answer.prompt_tokens + answer.generated_tokens
+    assert budget.used_tokens <= 3 * (load.prompt_tokens + load.most_generated + 40)
+    assert asker.summary.notes == {UNREADABLE: 3}
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3])
+def test_requests_are_never_more_than_the_budget(votes):
+    made = judge("what?", good_bad, good_bad, "what?", good_bad, good_bad, good_bad)
+    budget = Budget(requests=4, when_short="partial")
+    asker = Asker(made, budget=budget)
+    (answer,) = asker([Judge(0, PLACES, "labels", votes=votes)], [TALK])
+    assert len(made.seen) == budget.used_requests <= 4
+    assert sum(REMINDED in note for note in asker.summary.notes) == 1
+    assert len(answer.samples) == min(votes, 2)  # the third could take two, and one is left
+    with pytest.raises(BudgetError, match=rf"may need {2 * votes + 4} requests where the budget is {2 * votes + 3}"):
+        Asker(judge(good_bad), budget=Budget(requests=2 * votes + 3))(
+            [Judge(0, PLACES, "labels", votes=votes + 2)], [TALK]
+        )
+
+
+def test_tokens_that_nobody_tells_are_the_most_that_they_could_be():
+    one = Judge(0, PLACES, "labels")
+    asker = Asker(judge(good_bad))
+    (answer,) = asker([one], [TALK])
+    sent = sum(len(m["content"].encode()) for m in judge("")._prompt(request(one)).messages)
+    assert (answer.prompt_tokens, answer.generated_tokens) == (sent + FRAME_TOKENS, load_template("labels").tokens(2))
+    assert asker.summary.notes == {UNCOUNTED: 1}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wrote", "note", "read", "generated"),
+    [
+        (900, 7, OTHERWISE, 900, 7),
+        (10**9, 7, MISCOUNTED, "own", 7),
+        (0, 7, MISCOUNTED, "own", 7),
+        ("own", -1, MISCOUNTED, "own", "most"),
+        ("own", 321, MISCOUNTED, "own", "most"),
+        ("own", 320, None, "own", 320),
+        (None, 7, UNCOUNTED, "own", 7),
+        ("own", None, UNCOUNTED, "own", "most"),
+        ("frame", 0, OTHERWISE, "frame", 0),
+        ("beyond", 0, MISCOUNTED, "own", 0),
+    ],
+)
+def test_counts_are_believed_as_far_as_they_can_be(prompt, wrote, note, read, generated):
+    def by_bytes(messages):
+        return sum(len(m["content"].encode()) for m in messages)
+
+    def tell(messages):
+        own = by_bytes(messages)
+        told = {"own": own, "frame": own + FRAME_TOKENS, "beyond": own + FRAME_TOKENS + 1}.get(prompt, prompt)
+        return Completion(good_bad(messages), told, wrote)
+
+    made = judge(tell, count=by_bytes)
+    asker = Asker(made)
+    (answer,) = asker([Judge(0, PLACES, "labels")], [TALK])
+    own = by_bytes(made.seen[0][0])
+    assert answer.prompt_tokens == {"own": own, "frame": own + FRAME_TOKENS}.get(read, read)
+    assert answer.generated_tokens == (load_template("labels").tokens(2) if generated == "most" else generated)
+    assert asker.summary.notes == ({} if note is None else {note: 1})
 
 
 @pytest.mark.parametrize(
@@ -215,7 +298,11 @@ def test_tokens_that_nobody_tells_are_estimated():
             Trajectory(TALK.steps, id="x"),
             r"trajectory 'x' has no reference, which judge template search_turns shows; give Trajectory.reference",
         ),
-        (Judge(0, PLACES, "value"), TALK, r"template value answers with probability, which is no verdict on units"),
+        (
+            Judge(0, PLACES, "value"),
+            TALK,
+            r"template value answers with probability, which is no verdict on units; give another",
+        ),
         (
             Judge(0, PLACES, "labels"),
             Trajectory([Step(ids=[1], prompt_ids=[2]), Step(ids=[1])]),

@@ -10,7 +10,10 @@ import transformers
 
 from apportion.asks import Judge, Place
 from apportion.data import Step, Trajectory
-from apportion.resources import Asker, HFPolicy, judge_of
+from apportion.errors import ConfigError
+from apportion.resources import Asker, Budget, HFPolicy, judge_of, quote
+from apportion.resources.judge import UNREADABLE
+from apportion.resources.judge_price import counter_of
 from apportion.train.tokenizer import train_tokenizer
 
 CHAT = (
@@ -52,15 +55,15 @@ def test_a_model_of_transformers_is_asked_twice_and_has_no_verdict(policy, tmp_p
     ask = Judge(0, (Place(0, 0), Place(0, 1)), str(path), votes=2)
 
     def answer():
-        judge = judge_of(
-            policy,
-            identity="tiny",
-            special=tokenizer.all_special_tokens,
-            count=lambda text: len(tokenizer.encode(text)),
-        )
-        return Asker(judge)([ask], [TALK])[0], judge
+        judge = judge_of(policy, identity="tiny")
+        budget = Budget()
+        asker = Asker(judge, budget=budget)
+        (got,) = asker([ask], [TALK])
+        assert (asker.summary.notes, budget.used_requests) == ({UNREADABLE: 2}, 4)  # it counts as we do
+        return got, judge
 
     (first, judge), (again, _) = answer(), answer()
+    assert judge.special == tuple(tokenizer.all_special_tokens)
     assert [sample.scores for sample in first.samples] == [(None, None)] * 2
     assert first.samples == again.samples  # by seed, not by chance
     assert first.samples[0].text != first.samples[1].text
@@ -68,6 +71,35 @@ def test_a_model_of_transformers_is_asked_twice_and_has_no_verdict(policy, tmp_p
     assert first.prompt_tokens > 2 * 2 * 500
     load = judge.load(_request(ask))
     assert first.prompt_tokens + first.generated_tokens <= 2 * (load.prompt_tokens + load.most_generated)
+
+
+def test_prompts_are_counted_as_the_model_is_given_them(policy, tmp_path):
+    path = tmp_path / "short.toml"
+    path.write_text(SHORT)
+    ask = Judge(0, (Place(0, 0), Place(0, 1)), str(path), votes=3)
+    seen = []
+
+    class Watched:
+        speller = policy.speller
+
+        def sample(self, prompts):
+            seen.extend(len(policy._ids(prompt)) for prompt in prompts)
+            return policy.sample(prompts)
+
+    judge = judge_of(Watched(), identity="tiny")
+    price = quote([ask], [TALK], [judge])
+    Asker(judge)([ask], [TALK])
+    assert (price.exact, price.prompt_tokens) == (True, sum(seen[::2]))  # every other call is a reminder
+    assert sum(seen) <= price.prompt_tokens + price.generated_tokens
+
+
+def test_a_tokenizer_without_a_template_for_chats_is_no_counter(policy):
+    bare = train_tokenizer(["a b c"] * 3, size=280)
+    bare.chat_template = None
+    with pytest.raises(
+        ConfigError, match=r"the tokenizer cannot write a chat of system, user .*; give one with a chat"
+    ):
+        counter_of(bare)([{"role": "system", "content": "a"}, {"role": "user", "content": "b"}])
 
 
 def _request(ask):

@@ -7,8 +7,9 @@ import pytest
 from apportion.asks import Judge, Place, Value
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError, ResourceError
-from apportion.resources import Asker, Retry
+from apportion.resources import Asker, Budget, Retry
 from apportion.resources.judge_options import judge_from_options, template_for_methods
+from apportion.resources.judge_price import FRAME_TOKENS
 from apportion.resources.judge_server import JudgeServer
 from tests.chat_server import Server, code_of, verdict
 
@@ -26,8 +27,11 @@ def server():
 
 
 def asked(judge, *asks, rollout=TALK):
-    with Asker(judge, retry=Retry(attempts=2, first_wait=0, longest_wait=0)) as asker:
-        return asker(asks or [ASK], [rollout])
+    budget = Budget()
+    with Asker(judge, retry=Retry(attempts=2, first_wait=0, longest_wait=0), budget=budget) as asker:
+        answers = asker(asks or [ASK], [rollout])
+    asked.requests = budget.used_requests
+    return answers
 
 
 def test_a_verdict_and_what_it_cost(server, monkeypatch):
@@ -67,6 +71,7 @@ def test_a_server_that_takes_no_schema_is_asked_without_from_then_on(server):
     (answer,) = asked(judge, Judge(0, PLACES, "labels", votes=3))
     assert len(answer.samples) == 3
     assert ["response_format" in body for _, body in server.bodies] == [True, False, False, False]
+    assert asked.requests == 4  # what was refused was a request too
     (answer,) = asked(JudgeServer(server.url, model="judge-7b", json_schema=True))
     assert answer.samples == ()
     assert "response_format?" in answer.reason
@@ -104,6 +109,7 @@ def test_a_model_that_wants_another_name_for_the_limit_gets_it(server, takes_sch
     )
     assert [("max_completion_tokens" in b, "response_format" in b) for _, b in server.bodies] == want
     assert not any("temperature" in body for _, body in server.bodies)
+    assert asked.requests == len(server.bodies)
 
 
 def test_a_context_that_is_too_long_is_refused_whatever_is_tried(server):
@@ -137,8 +143,9 @@ def test_an_answer_without_a_message_is_trouble(server, body):
 def test_counts_that_cannot_be_are_not_believed(server, usage):
     server.rule = lambda body: (200, {"choices": [{"message": {"content": verdict(body)}}], "usage": usage})
     (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
-    assert 100 < answer.prompt_tokens < 2000
-    assert 10 < answer.generated_tokens < 60
+    asked_for = server.bodies[0][1]
+    most = sum(len(m["content"].encode()) for m in asked_for["messages"]) + FRAME_TOKENS
+    assert (answer.prompt_tokens, answer.generated_tokens) == (most, asked_for["max_tokens"])
 
 
 @pytest.mark.parametrize("content", [None, "", "no idea", 7, ["x"]])
@@ -147,6 +154,7 @@ def test_a_reply_without_a_verdict_is_reminded_and_then_none(server, content):
     (answer,) = asked(JudgeServer(server.url, model="judge-7b"))
     assert answer.one.scores == (None, None)
     assert [len(body["messages"]) for _, body in server.bodies] == [2, 4]
+    assert asked.requests == 2
 
 
 def test_what_it_cannot_be_asked(server):

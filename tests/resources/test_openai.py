@@ -11,8 +11,8 @@ from apportion.asks import Continue, Logprob, Place
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker, OpenAIServer, Refusal, Retry, Trouble
-from apportion.resources.continuer import answer_begins
 from apportion.resources.http import Http
+from apportion.resources.last_answer import answer_begins
 from apportion.resources.openai_reply import MISCOUNTED, SEVERAL, UNCOUNTED
 from tests.resources.faulty_server import END, FaultyServer, continuation, spelled
 
@@ -392,7 +392,7 @@ def test_the_scorer_reads_all_that_was_written_since_the_environment_spoke():
         assert seen == [" so it perhaps" + answer.one.moves[0].action]
         assert answer_begins(rollout) == 1
     forked = Trajectory([*steps[:2], Step(observation="", action="x", parent=0)], group="g")
-    assert answer_begins(forked) == 2  # what stands before it is another step's answer
+    assert answer_begins(forked) == 0  # it goes on from what step 0 wrote, and step 1 stands on another branch
     assert answer_begins(Trajectory([*steps[:2], Step(action="x", fresh=True)], group="g")) == 2
 
 
@@ -410,3 +410,36 @@ def test_earlier_agents_can_be_left_out_of_the_context():
             [3, 4, 12, 5, 13],  # its words in the step itself stay: they are what is gone on from
             [3, 10, 11, 4, 5, 13],
         ]
+
+
+def test_a_rollout_that_forks_is_continued_on_each_of_its_branches():
+    """Nothing was said behind the root's other children, so each can still be gone on from, with its own answer."""
+    seen = []
+
+    def own(rollout, answer):
+        seen.append((answer, len(rollout.steps)))
+        return 1.0
+
+    text = [Step(observation="q", action=" one"), Step(observation="q", action=" two", parent=-1)]
+    ids = [Step(prompt_ids=[3, 4], ids=[10, 11], action=" so then"),
+           Step(prompt_ids=[3, 4], ids=[12, 13], action=" we add", parent=-1, fresh=True)]  # fmt: skip
+    with FaultyServer() as server:
+        for steps in (text, ids):
+            rollout = Trajectory(steps, group="g", outcome=0.0)
+            seen.clear()
+            for place in (Place(0, 0, 1), Place(0, 1, 1)):
+                once(server, Continue(place, 1), rollout, scorer=own)
+            first = [" one", " two"] if steps is text else [" so", " we"]
+            assert [answer.startswith(word) for (answer, _), word in zip(seen, first, strict=True)] == [True, True]
+            assert [size for _, size in seen] == [1, 1]  # the scorer sees the way to the place alone
+        heard = Trajectory([*text, Step(observation="tool", action="x", parent=0)], group="g")
+        with pytest.raises(ResourceError, match="cannot play the environment that spoke after step 0"):
+            once(server, Continue(Place(0, 0, 1), 1), heard, scorer=own)
+        once(server, Continue(Place(0, 1, 1), 1), heard, scorer=own)  # it spoke on the other branch
+        # a branch whose prompt is written out, and says nothing new, goes on from what its parent wrote
+        stem = Step(prompt_ids=[3, 4], ids=[10, 11], action=" so then")
+        for prompt, begins in (([3, 4, 10, 11], " so then"), ([3, 4, 10, 12], " we")):
+            child = Step(prompt_ids=prompt, ids=[12, 13], action=" we add", fresh=True)
+            seen.clear()
+            once(server, Continue(Place(0, 1, 1), 1), Trajectory([stem, child], group="g"), scorer=own)
+            assert seen[0][0].startswith(begins)

@@ -6,7 +6,7 @@ import pytest
 
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.resources.continuer import recorded_answer
+from apportion.resources.last_answer import recorded_answer
 from apportion.resources.scorers import BUILT_IN, Scorer, fitting, scorer_of
 
 

@@ -48,4 +48,4 @@ def price(
 
 def free() -> Quote:
     """The price of methods that ask nothing."""
-    return Quote(0, 0, 0, 0, 0, 0, exact=True, seconds=0.0)
+    return Quote(0, 0, 0, 0, 0, 0, 0, exact=True, seconds=0.0)

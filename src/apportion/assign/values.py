@@ -6,18 +6,18 @@ true value and with what sampling alone would give, and look at the ranking of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from apportion.asks import Answer, Ask, Continue, Judge, Value
-from apportion.errors import ConfigError, DataError
+from apportion.asks import Answer
+from apportion.assign.value_sources import Source, given, sampled, source_of
+from apportion.errors import ConfigError
 from apportion.methods.branching import Branches, branches
-from apportion.methods.continuations import mean_or_nan, returns_of
 from apportion.methods.groups import position_S
-from apportion.methods.moments import starts
 from apportion.numerics import Array, BoolArray, FloatArray
 from apportion.numerics.value_quality import (
     EDGES,
@@ -33,8 +33,6 @@ from apportion.numerics.value_quality import (
 )
 from apportion.resources import Asker
 from apportion.units import Units
-
-SOURCES = "'data', 'samples:K', 'model' or 'judge:TEMPLATE'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +113,31 @@ def value_quality(
     """
     tree = branches(units)
     chosen_S = _chosen(units, tree, states, seed)
-    if isinstance(truth, int):
-        if truth < 1:
-            raise ConfigError(f"value_quality: truth is {truth}; give a number of continuations from 1 on, or values")
-        true_S, samples = _sampled(units, chosen_S, truth, ask, tag="truth"), truth
-    else:
-        true_S, samples = _given(units, truth, "truth"), 0
+    if isinstance(truth, int) and truth < 1:
+        raise ConfigError(f"value_quality: truth is {truth}; give a number of continuations from 1 on, or values")
+    ruler = sampled(units, chosen_S, truth, tag="truth") if isinstance(truth, int) else None
     named = sources if isinstance(sources, Mapping) else {name: name for name in sources}
+    found = {name: source_of(units, chosen_S, name, source) for name, source in named.items()}
+    true_S = np.zeros(0) if isinstance(truth, int) else given(units, truth, "truth")
+    answers = _asked(units, ([] if ruler is None else [ruler]) + list(found.values()), ask)
+    if ruler is not None:
+        true_S = ruler.read(next(answers))
     out = {}
-    for name, source in named.items():
-        value_S, k = _values(units, chosen_S, name, source, ask)
+    for name, source in found.items():
+        value_S = source.read(next(answers))
         both_S = chosen_S & np.isfinite(true_S) & np.isfinite(value_S)
+        k, samples = source.samples, 0 if ruler is None else ruler.samples
         out[name] = _quality(units, tree, value_S, true_S, both_S, k, samples, tolerance, ties, gap, edges)
     return out
+
+
+def _asked(units: Units, sources: Sequence[Source], ask: Asker | None) -> Iterator[list[Answer]]:
+    """The answers of each source. All are asked for at once, so what does not fit the budget is refused before that."""
+    asks = [one for source in sources for one in source.asks]
+    if asks and ask is None:
+        raise ConfigError("value_quality asks for continuations, and nobody was given to ask; pass ask=Asker(...)")
+    answers = iter(ask(asks, units.batch.trajectories, who="value_quality") if ask is not None and asks else [])
+    return iter([list(itertools.islice(answers, len(source.asks))) for source in sources])
 
 
 def _quality(
@@ -179,66 +189,6 @@ def _chosen(units: Units, tree: Branches, states: int | Array | None, seed: int)
     chosen_S = np.isin(tree.node_S, tree.node_S[chosen_S])
     led_to = (units.parent_S >= 0) & chosen_S[np.maximum(units.parent_S, 0)]
     return units.valid_S & (chosen_S | led_to)
-
-
-def _values(units: Units, chosen_S: BoolArray, name: str, source: Any, ask: Asker | None) -> tuple[FloatArray, int]:
-    """Values of a source, NaN where unknown, and how many samples each is the mean of (0: of none)."""
-    if not isinstance(source, str):
-        return _given(units, source, name), 0
-    kind, _, detail = source.partition(":")
-    if source == "data":
-        units.require("value_quality", "value_S")
-        assert units.value_S is not None
-        return np.asarray(units.value_S, dtype=np.float64), 0
-    if kind == "samples" and detail.isdecimal() and int(detail) > 0:
-        return _sampled(units, chosen_S, int(detail), ask, tag=""), int(detail)
-    out = np.full(len(units), np.nan)
-    if source == "model":
-        place_S = starts(units)
-        asked = np.flatnonzero(chosen_S).tolist()
-        for s, answer in zip(asked, _ask(units, [Value(place_S[s]) for s in asked], ask), strict=True):
-            out[s] = mean_or_nan(list(answer.samples))
-        return out, 0
-    if kind == "judge" and detail:
-        return _judged(units, chosen_S, detail, ask), 0
-    raise ConfigError(f"value_quality: no source of values is named {source!r}; there are {SOURCES}")
-
-
-def _sampled(units: Units, chosen_S: BoolArray, k: int, ask: Asker | None, *, tag: str) -> FloatArray:
-    place_S, out = starts(units), np.full(len(units), np.nan)
-    asked = np.flatnonzero(chosen_S).tolist()
-    answers = _ask(units, [Continue(place_S[s], k, tag=tag) for s in asked], ask)
-    for s, answer in zip(asked, answers, strict=True):
-        out[s] = mean_or_nan(returns_of(answer))
-    return out
-
-
-def _judged(units: Units, chosen_S: BoolArray, template: str, ask: Asker | None) -> FloatArray:
-    """Mean verdict on each unit, where there is one."""
-    place_S, out = starts(units), np.full(len(units), np.nan)
-    asked = [np.flatnonzero(units.traj_of_S == n).tolist() for n in np.unique(units.traj_of_S[chosen_S]).tolist()]
-    asks = [Judge(place_S[own[0]].traj, tuple(place_S[s] for s in own), template) for own in asked]
-    for own, answer in zip(asked, _ask(units, asks, ask), strict=True):
-        for j, s in enumerate(own):
-            told = [x for verdict in answer.samples if (x := verdict.scores[j]) is not None]
-            if chosen_S[s]:
-                out[s] = mean_or_nan(told)
-    return out
-
-
-def _ask(units: Units, asks: Sequence[Ask], ask: Asker | None) -> list[Answer]:
-    if ask is None:
-        raise ConfigError("value_quality asks for continuations, and nobody was given to ask; pass ask=Asker(...)")
-    return ask(asks, units.batch.trajectories, who="value_quality")
-
-
-def _given(units: Units, values: Array, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (len(units),):
-        raise DataError(
-            f"value_quality: {name} has shape {array.shape} for {len(units)} units; give one value per unit"
-        )
-    return array
 
 
 def _of_actions(

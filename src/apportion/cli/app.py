@@ -26,7 +26,7 @@ for _name, _command, _settings in (
     ("assign", assign.assign, dict(FREE)),
     ("cost", cost.cost, dict(FREE)),
     ("check", check.check, None),
-    ("values", values.values, None),
+    ("values", values.values, dict(FREE)),
     ("view", view.view, None),
     ("convert", convert.convert, None),
     ("train", train.train, dict(FREE)),

@@ -15,7 +15,7 @@ from apportion.errors import ConfigError
 
 if TYPE_CHECKING:
     from apportion.data import Batch
-    from apportion.resources import Asker, Progress, Resource
+    from apportion.resources import Asker, Progress
 
 PANEL = "Asking (for methods that need more than the rollouts)"
 
@@ -28,7 +28,10 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "resampler": (
         str,
         _option(
-            "", "--resampler", help="The policy: address of an OpenAI-compatible server, or a model's folder or name."
+            "",
+            "--resampler",
+            help="The policy: address of an OpenAI-compatible server, a model's folder or name, or the folder of a run "
+            "of `apportion train`, which plays on in its environment.",
         ),
     ),
     "resampler_model": (str, _option("", "--resampler-model", help="Its name on the server; default: the only one.")),
@@ -61,6 +64,10 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "judge_model": (str, _option("", "--model", "--judge-model", help="The judge's name there.")),
     "judge_template": (str, _option("", "--judge-template", help="Name or path of the judge's prompt template.")),
     "judge_temperature": (float, _option(0.7, "--judge-temperature", help="Of its votes; 0 for a single one.")),
+    "judge_tokenizer": (
+        str,
+        _option("", "--judge-tokenizer", help="The judge's tokenizer, folder or hub name: counts its prompts exactly."),
+    ),
     "judge_thinking": (int, _option(0, "--judge-thinking", help="Tokens that it may think before its verdict.")),
     "cache": (Path, _option(None, "--cache", help="File that keeps answers: what was paid for is not asked again.")),
     "budget_requests": (int, _option(None, "--budget-requests", help="Requests at most, repeated ones included.")),
@@ -89,13 +96,14 @@ class Asking:
         except KeyError:
             raise AttributeError(name) from None
 
-    def take(self, params: dict[str, Any], method: str) -> None:
+    def take(self, params: dict[str, Any], method: str | None = None) -> None:
         """Move what was written short (``--temperature``) out of the parameters, unless the method takes it."""
         from apportion.assign import check_expression
         from apportion.assign.expression import leaves
         from apportion.methods import get
 
-        taken = {name for leaf in leaves(check_expression(method)) for name in get(leaf.name).defaults}
+        named = () if method is None else leaves(check_expression(method))
+        taken = {name for leaf in named for name in get(leaf.name).defaults}
         for name in SHORT:
             if name in params and name not in taken:
                 value = params.pop(name)
@@ -123,83 +131,19 @@ class Asking:
             progress: called as answers arrive.
             dry: nothing will be asked, so a cache that is not there is not made.
         """
+        from apportion.cli.asking_whom import resources_of
         from apportion.resources import Asker, Budget
 
         budget = Budget(self.budget_requests, self.budget_tokens, when_short="partial" if self.partial else "refuse")
         if self.ask_seed < 0:
             raise ConfigError(f"--ask-seed is {self.ask_seed}; give a whole number from 0 on")
         cache = None if dry and self.cache is not None and not self.cache.exists() else self.cache
-        return Asker(*self._resources(batch), budget=budget, cache=cache, seed=self.ask_seed, progress=progress)
+        return Asker(*resources_of(self, batch), budget=budget, cache=cache, seed=self.ask_seed, progress=progress)
 
-    def _resources(self, batch: Batch) -> list[Resource]:
-        from apportion.resources import OpenAIServer
 
-        out: list[Resource] = []
-        reward = self._reward_model()
-        if self.resampler:
-            settings: dict[str, Any] = {
-                "tokenizer": self.tokenizer or None,
-                "temperature": self.temperature,
-                "top_p": self.top_p,
-                "max_tokens": self.max_tokens,
-                "stop": tuple(self.stop),
-            }
-            if "://" in self.resampler:
-                policy: Any = OpenAIServer(
-                    self.resampler,
-                    self.resampler_model or None,
-                    reference=self.reference_model or None,
-                    chat=self.chat,
-                    key_env=self.key_env or None,
-                    timeout=self.timeout,
-                    workers=self.workers,
-                    option="--resampler",
-                    **settings,
-                )
-            else:
-                from apportion.resources.hf_policy import HFPolicy
-
-                policy = HFPolicy(self.resampler, reference=self.reference_model or None, **settings)
-            policy.scorer = self._scorer(batch, policy, reward)
-            out.append(policy)
-        if reward is not None:
-            out.append(reward)
-        if self.judge:
-            from apportion.resources.judge_options import judge_from_options
-
-            out.append(
-                judge_from_options(
-                    self.judge,
-                    model=self.judge_model or None,
-                    template=self.judge_template or None,
-                    temperature=self.judge_temperature,
-                    thinking=self.judge_thinking,
-                    workers=self.workers,
-                    timeout=self.timeout,
-                    key_env=self.key_env or None,
-                    tokenizer=self.tokenizer or None,
-                )
-            )
-        return out
-
-    def _reward_model(self) -> Any:
-        if not self.reward_model:
-            return None
-        from apportion.resources.hf_reward import HFReward
-
-        return HFReward(self.reward_model, policy_tokenizer=self.tokenizer or None)
-
-    def _scorer(self, batch: Batch, policy: Any, reward: Any) -> Any:
-        from apportion.resources.continuer import recorded_answer
-        from apportion.resources.scorers import fitting, scorer_of
-
-        if self.scorer == "reward":
-            if reward is None:
-                raise ConfigError("--scorer reward wants a reward model; give --reward-model")
-            return reward.as_scorer()
-        if self.scorer != "auto":
-            return scorer_of(self.scorer)
-        return fitting(batch.trajectories, lambda rollout: recorded_answer(rollout, policy.spell))
+def said_by(name: str) -> str:
+    """How an option is written."""
+    return str(OPTIONS[name][1].param_decls[0])
 
 
 def asks(command: Callable[..., Any]) -> Callable[..., Any]:

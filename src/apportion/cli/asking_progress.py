@@ -14,7 +14,9 @@ from rich.progress import Progress as Bar
 from apportion.cli.output import remark
 
 if TYPE_CHECKING:
-    from apportion.resources import Progress, Summary
+    from apportion.cli.asking import Asking
+    from apportion.data import Batch
+    from apportion.resources import Asker, Progress, Summary
 
 
 @contextmanager
@@ -36,6 +38,19 @@ def asking_bar() -> Iterator[Callable[[Progress], None]]:
             bar.update(task[0], total=progress.total, completed=progress.done, told=words_of(progress))
 
         yield told
+
+
+@contextmanager
+def asked_by(asking: Asking, batch: Batch) -> Iterator[Asker]:
+    """Whom the options name, behind a bar; a stop says what was kept."""
+    with asking_bar() as told, asking.asker(batch, told) as ask:
+        try:
+            yield ask
+        except KeyboardInterrupt:
+            tell(ask.summary)
+            kept = f"{len(ask.cache)} answers are in {asking.cache}; the same command goes on from there"
+            remark(kept if asking.cache is not None else "answers are lost without --cache")
+            raise
 
 
 def words_of(progress: Progress) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from apportion.cli.asking import Asking, asks
-from apportion.cli.asking_progress import asking_bar, tell
+from apportion.cli.asking_progress import asked_by, tell
 from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
 from apportion.cli.output import emit_json, progress, remark, table
@@ -111,14 +111,8 @@ def _credit(method: str, units: Units, params: dict[str, Any], asking: Asking) -
     if not required_needs(method):
         with progress(f"crediting {len(units.batch)} trajectories"):
             return assign_credit(method, units, **params), None
-    with asking_bar() as told, asking.asker(units.batch, told) as ask:
-        try:
-            return assign_credit(method, units, ask=ask, **params), ask
-        except KeyboardInterrupt:
-            tell(ask.summary)
-            kept = f"{len(ask.cache)} answers are in {asking.cache}; the same command goes on from there"
-            remark(kept if asking.cache is not None else "answers are lost without --cache")
-            raise
+    with asked_by(asking, units.batch) as ask:
+        return assign_credit(method, units, ask=ask, **params), ask
 
 
 def _stripped(batch: Batch, states: str) -> list[str]:

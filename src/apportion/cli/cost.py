@@ -73,13 +73,21 @@ def cost(
 def _show(method: str, price: Quote, speed: Speed | None) -> None:
     rows = [
         ["questions", f"{price.asks:,}"],
-        ["requests", f"{price.requests:,}" + (f" ({price.cached:,} more are in the cache)" if price.cached else "")],
+        ["requests", f"{price.requests:,}" + _aside(price)],
         ["prompt tokens", f"{price.prompt_tokens:,}"],
         ["generated tokens", f"{price.generated_tokens:,} at most, about {price.expected_tokens:,}"],
         ["time", "unknown; give --tokens-per-second" if price.seconds is None else _duration(price.seconds)],
         ["exact", "requests and prompt tokens" if price.exact else "no: an estimate, or an upper bound"],
     ]
     table(f"what {method} would ask for", ["", ""], rows)
+
+
+def _aside(price: Quote) -> str:
+    """What more there is to say of the number of requests."""
+    parts = [f"{price.most_requests:,} at most, if a judge has to be reminded"]
+    parts = parts if price.most_requests > price.requests else []
+    parts += [f"{price.cached:,} more are in the cache"] if price.cached else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _duration(seconds: float) -> str:

@@ -3,79 +3,153 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from apportion.cli.output import emit_json, progress, remark, table
+from apportion.cli.asking import Asking, asks
+from apportion.cli.asking_progress import asked_by, tell
+from apportion.cli.cutting import checked_cut
+from apportion.cli.output import emit_json, remark, table
+from apportion.cli.params import method_params
 from apportion.cli.sources import load
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, ResourceError
+
+if TYPE_CHECKING:
+    from apportion.asks import Place
+    from apportion.assign.values import ValueQuality
+    from apportion.data import Batch
+    from apportion.resources import Asker
+
+ACTIONS = 5
+"""Next actions tried in each state, as VinePPO's authors did."""
 
 
+@asks
 def values(
-    path: Path = typer.Argument(help="Rollouts of an environment, as `apportion train` dumps them."),
-    run: Path = typer.Option(..., "--run", help="Folder of the training run whose policy made them: it plays on."),
+    context: typer.Context,
+    path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
     sources: str = typer.Option(
-        "samples:1,samples:9", "--sources", help="Where values come from: samples:K, or data (Step.value)."
+        "samples:1,samples:9",
+        "--sources",
+        help="Where values come from: data (a critic's, Step.value), samples:K (of the --resampler), model (the "
+        "--judge's probability of success), judge:TEMPLATE (its verdicts).",
     ),
     truth: int = typer.Option(128, "--truth", min=1, help="Continuations from each state that stand for the truth."),
     states: int = typer.Option(64, "--states", min=1, help="States that are measured at most, drawn at random."),
-    actions: int = typer.Option(5, "--actions", min=1, help="Next actions tried in each state, for the ranking."),
+    actions: int = typer.Option(
+        None,
+        "--actions",
+        min=1,
+        help=f"Next actions tried in each state, for the ranking; default {ACTIONS} for steps whose values are asked "
+        "for, else those in the rollouts.",
+    ),
     gap: float = typer.Option(0.05, "--gap", min=0.0, help="True values closer than this are not ranked."),
-    cache: Path = typer.Option(None, "--cache", help="Keep answers in this file, and go on where it stopped."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of the choice of states and of all samples."),
+    unit: str = typer.Option(
+        "step", "--unit", "-u", help="Where states lie: step, or segment or token, as for assign."
+    ),
+    form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    group_by: str = typer.Option(None, "--group-by", help="As for assign."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of the choice of states; that of the samples is --ask-seed."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
+    *,
+    asking: Asking,
 ) -> None:
     """Say how good values of states are, against the mean return of many continuations, and how they rank actions.
 
-    Example: apportion values runs/mine/rollouts.jsonl --run runs/mine --sources samples:9
+    Who plays on is the --resampler: a server, a model, or a run of `apportion train` with its environment.
+
+    Example: apportion values runs.jsonl --resampler http://127.0.0.1:8000/v1 --sources data,samples:9
     """
+    names = [name.strip() for name in sources.split(",") if name.strip()]
+    short = method_params(context.args)
+    asking.take(short)
+    if short:
+        raise ConfigError(f"values takes no --{next(iter(short)).replace('_', '-')}; see apportion values --help")
+    cut = checked_cut(unit, "exact")
+    if not asking.resampler:
+        raise ConfigError(
+            "values asks a policy for the truth; say whom: --resampler with a server, a model's folder or a run of "
+            "`apportion train`"
+        )
+    tried = _actions(actions, names, cut[0])
+    batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
+    with asked_by(asking, batch) as ask:
+        found = _measured(ask, batch, cut, names, states, tried, seed, truth=truth, gap=gap)
+    if json:
+        told = {name: quality.to_dict() for name, quality in found.items()}
+        emit_json({"schema": "apportion.values/1", "sources": told, "asking": ask.summary.to_dict()})
+        return
+    _show(found)
+    tell(ask.summary)
+
+
+def _actions(given: int | None, names: list[str], level: str) -> int:
+    """How many actions are tried in each state, that of the rollout itself included."""
+    if given is None:
+        return ACTIONS if level == "step" and "data" not in names else 1
+    if given > 1 and "data" in names:
+        raise ConfigError("values in the data say nothing of actions that were not taken; leave --actions out")
+    if given > 1 and level != "step":
+        raise ConfigError(f"other actions are tried at the beginning of steps, not of {level}s; leave --actions out")
+    return given
+
+
+def _measured(
+    ask: Asker,
+    batch: Batch,
+    cut: tuple[str, dict[str, Any]],
+    names: list[str],
+    states: int,
+    actions: int,
+    seed: int,
+    **how: Any,
+) -> dict[str, ValueQuality]:
+    """Draw states, let other actions be tried in them, and measure."""
     import numpy as np
 
-    from apportion.asks import Place
     from apportion.assign.values import value_quality
-    from apportion.envs import make
     from apportion.methods.moments import starts
-    from apportion.resources import Asker, EnvResource, branch
-    from apportion.train import TrainConfig
-    from apportion.units import by_step
+    from apportion.resources import branch
+    from apportion.units import CUTS
 
-    if not (run / "policy").is_dir() or not (run / "config.json").is_file():
-        raise ConfigError(f"{run} holds no trained policy; give the folder of a run of `apportion train`")
-    config = TrainConfig.from_file(run / "config.json")
-    names = [name.strip() for name in sources.split(",") if name.strip()]
-    batch = load(path, form=None, group_by=None, skip_bad=False)
-    config = TrainConfig.from_mapping({**config.to_mapping(), "start": str(run / "policy"), "clone_episodes": 0})
+    level, options = cut
+    units = CUTS[level](batch, **options)
+    every = [place for place, valid in zip(starts(units), units.valid_S.tolist(), strict=True) if valid]
+    every = _reached(ask, batch, every)
+    order = np.random.default_rng(seed).permutation(len(every))[:states].tolist()
+    places = [every[k] for k in order]
+    if actions > 1:
+        units = CUTS[level](branch(ask, batch, places, k=actions - 1, who="values"), **options)
+    at = set(places)
+    chosen = np.array([place in at for place in starts(units)], dtype=np.bool_)
+    return value_quality(units, names, ask=ask, states=chosen, seed=seed, **how)
 
-    from apportion.train.player import TrainedPolicy
-    from apportion.train.policy import Policy
 
-    policy = Policy.from_config(config, make(config.env, **config.env_options))
-    random = np.random.default_rng(seed)
-    every = [Place(n, s) for n, t in enumerate(batch.trajectories) for s in range(len(t.steps)) if batch.valid_N[n]]
-    places = [every[k] for k in random.permutation(len(every))[:states].tolist()]
-    with Asker(EnvResource(make, TrainedPolicy(policy)), cache=cache, seed=seed) as ask, progress("playing on"):
-        if "data" not in names and actions > 1:
-            batch = branch(ask, batch, places, k=actions - 1, who="values")
-        units = by_step(batch)
-        at = set(places)
-        chosen = np.array([place in at for place in starts(units)], dtype=np.bool_)
-        found = value_quality(units, names, ask=ask, truth=truth, states=chosen, gap=gap, seed=seed)
-        spent = ask.summary
-    if json:
-        emit_json(
-            {
-                "schema": "apportion.values/1",
-                "sources": {name: quality.to_dict() for name, quality in found.items()},
-                "requests": spent.asked,
-            }
-        )
-        return
+def _reached(ask: Asker, batch: Batch, places: list[Place]) -> list[Place]:
+    """The places from which the policy can play on; a policy that only writes text cannot before the last answer."""
+    from apportion.asks import Continue
+    from apportion.resources import Request, resource_for
+
+    player = resource_for("continue", ask.resources)
+    why = [player.check(Request(Continue(place, 1), batch.trajectories[place.traj], 0, 0)) for place in places]
+    reached = [place for place, sentence in zip(places, why, strict=True) if not sentence]
+    if not reached:
+        raise ResourceError(f"values: {why[0] if why else 'no rollout has a state to measure; all are unscored'}")
+    if len(reached) < len(places):
+        remark(f"{len(reached)} of {len(places)} states can be played on from: {next(filter(None, why))}")
+    return reached
+
+
+def _show(found: dict[str, ValueQuality]) -> None:
     rows = []
     for name, q in found.items():
         numbers = (q.errors.absolute, q.errors.within, q.expected_within, q.explained, q.explained_returns)
         rank = (q.ranking.pairwise, q.ranking.top1, q.ranking.chance)
-        rows.append([name, str(q.errors.states), *(f"{x:.3f}" for x in (*numbers, *rank))])
+        cells = ["" if x != x else f"{x:.3f}" for x in (*numbers, *rank)]
+        rows.append([name, str(q.errors.states), *cells, str(q.ranking.sets)])
     columns = ["values from", "states", "error", "within 0.05", "expected", "EV", "EV of returns"]
-    columns += ["pairs", "top-1", "chance"]
+    columns += ["pairs", "top-1", "chance", "ranked states"]
     table("values against the mean of many continuations", columns, rows)
     remark("within 0.05 mostly counts states that are nearly lost or won; see the strata in --json")

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from apportion.resources.growth import grow_tree
     from apportion.resources.hf_policy import HFPolicy
     from apportion.resources.hf_reward import HFReward
-    from apportion.resources.judge import Completion, JudgeResource
+    from apportion.resources.judge import JudgeResource
     from apportion.resources.judge_callable import JudgeCallable
     from apportion.resources.judge_options import judge_from_options, judge_of
+    from apportion.resources.judge_price import Completion
     from apportion.resources.judge_server import JudgeServer
     from apportion.resources.judge_template import load_template, templates
     from apportion.resources.openai import OpenAIServer
@@ -46,7 +47,7 @@ _LATER = {
     "grow_tree": "apportion.resources.growth",
     "HFPolicy": "apportion.resources.hf_policy",
     "HFReward": "apportion.resources.hf_reward",
-    "Completion": "apportion.resources.judge",
+    "Completion": "apportion.resources.judge_price",
     "JudgeResource": "apportion.resources.judge",
     "JudgeCallable": "apportion.resources.judge_callable",
     "judge_from_options": "apportion.resources.judge_options",

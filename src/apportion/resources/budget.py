@@ -15,11 +15,11 @@ PARTIAL = ("refuse", "partial")
 class Budget:
     """Limits of one run, over all that is asked in it; None = no limit.
 
-    A request counts with its prompt tokens and with all tokens it could generate until its answer says how many
-    they were, so the limits hold whatever comes back.
+    A request counts with its prompt tokens, with all tokens it could generate and with all calls it could take until
+    its answer says how many they were, so the limits hold whatever comes back.
 
     Args:
-        requests: samples asked. tokens: prompt and generated tokens together.
+        requests: calls of the other side, repeated ones included. tokens: prompt and generated tokens together.
         when_short: "refuse" asks nothing where not everything fits; "partial" asks what fits, in the order of the plan,
             and leaves the rest unknown.
 
@@ -49,7 +49,7 @@ class Budget:
         """
         requests, tokens, fits = self.used_requests, self.used_tokens, 0
         for load in loads:
-            requests, tokens = requests + 1, tokens + load.prompt_tokens + load.most_generated
+            requests, tokens = requests + load.requests, tokens + load.prompt_tokens + load.most_generated
             if self._over(requests, tokens):
                 break
             fits += 1
@@ -57,7 +57,7 @@ class Budget:
             return fits
         if self.when_short == "partial":
             return fits
-        need_requests = self.used_requests + len(loads)
+        need_requests = self.used_requests + sum(x.requests for x in loads)
         need_tokens = self.used_tokens + sum(x.prompt_tokens + x.most_generated for x in loads)
         short = [
             f"{need} {name} where the budget is {limit}"
@@ -75,16 +75,17 @@ class Budget:
     def reserve(self, load: Load) -> bool:
         """Take one request out of the budget; False where it no longer fits."""
         with self._lock:
-            requests = self.used_requests + 1
+            requests = self.used_requests + load.requests
             tokens = self.used_tokens + load.prompt_tokens + load.most_generated
             if self._over(requests, tokens):
                 return False
             self.used_requests, self.used_tokens = requests, tokens
             return True
 
-    def settle(self, load: Load, prompt_tokens: int, generated_tokens: int) -> None:
-        """Replace a reservation by what the answer took; the request itself stays counted."""
+    def settle(self, load: Load, prompt_tokens: int, generated_tokens: int, requests: int = 1) -> None:
+        """Replace a reservation by what the answer took."""
         with self._lock:
+            self.used_requests += requests - load.requests
             self.used_tokens += prompt_tokens + generated_tokens - load.prompt_tokens - load.most_generated
 
     def _over(self, requests: int, tokens: int) -> bool:

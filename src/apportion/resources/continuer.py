@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from apportion.asks import Continuation, Continue, Move, Place
-from apportion.data import Step, Trajectory
+from apportion.asks import Continuation, Continue, Move
+from apportion.data import Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.base import BaseResource, limit_of
-from apportion.resources.context import action_text, context_ids, context_text, digest_upto, has_ids, path, sampled
+from apportion.resources.context import context_ids, context_text, digest_upto, has_ids, path, sampled
+from apportion.resources.last_answer import answer_ids, answer_text, branch_of, needs_spelling, spoken_to_after
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.quote import rest_of
 from apportion.resources.sampling import Prompt, Sampled, Speller
@@ -89,7 +90,7 @@ class Continuer(BaseResource):
         if not isinstance(ask, Continue):
             return ""
         step, name = ask.at.step, rollout.id or ask.at.traj
-        if step < answer_begins(rollout):
+        if spoken_to_after(rollout, step):
             return (
                 f"{self.name} writes text and cannot play the environment that spoke after step {step} of rollout "
                 f"{name}; give an environment resource, or cut rollouts so that only the last answer is continued"
@@ -100,7 +101,7 @@ class Continuer(BaseResource):
         if self._lost(ask, rollout):
             held, given = ("ids", "text") if has_ids(rollout) else ("text", "ids")
             return f"rollout {name} has {held} and the action to try first is {given}; give {self.name} a tokenizer"
-        if self.scorer is not None and _needs_spelling(ask, rollout) and not self.can_spell():
+        if self.scorer is not None and needs_spelling(ask, rollout) and not self.can_spell():
             return (
                 f"the answer of rollout {name} is token ids, and the scorer reads text; give {self.name} the "
                 "policy's tokenizer"
@@ -181,17 +182,17 @@ class Continuer(BaseResource):
         """The scorer's reward of the whole rollout without what its steps before the place had earned already."""
         if self.scorer is None:
             return None
-        whole = self.scorer(request.trajectory, self._answer(request, drawn))
         assert isinstance(request.ask, Continue)
-        steps = request.trajectory.steps
-        earned = sum(steps[s].reward or 0.0 for s in path(request.trajectory, request.ask.at.step)[:-1])
+        step, steps = request.ask.at.step, request.trajectory.steps
+        whole = self.scorer(branch_of(request.trajectory, step), self._answer(request, drawn))
+        earned = sum(steps[s].reward or 0.0 for s in path(request.trajectory, step)[:-1])
         return None if whole is None else whole - earned
 
     def _answer(self, request: Request, drawn: Sampled) -> str:
         """Everything the policy wrote since the environment last spoke, as text."""
         ask, rollout = request.ask, request.trajectory
         assert isinstance(ask, Continue)
-        if not _needs_spelling(ask, rollout):
+        if not needs_spelling(ask, rollout):
             return answer_text(rollout, ask.at) + self._first_text(ask) + drawn.text
         return (self.spell(answer_ids(rollout, ask.at) + self._first_ids(ask)) or "") + drawn.text
 
@@ -212,58 +213,6 @@ class Continuer(BaseResource):
             return ask.first or ""
         assert self.speller is not None  # check
         return self.speller.text(ask.first)
-
-
-def answer_begins(rollout: Trajectory) -> int:
-    """The step in which the policy's last answer begins: the last one before which something was said or rewritten."""
-    for s in range(len(rollout.steps) - 1, 0, -1):
-        step = rollout.steps[s]
-        if step.fresh or step.parent not in (None, s - 1) or _heard(step):
-            return s
-    return 0
-
-
-def answer_ids(rollout: Trajectory, upto: Place) -> list[int]:
-    """Sampled ids of the last answer, up to a place."""
-    out: list[int] = []
-    for s in range(answer_begins(rollout), upto.step + 1):
-        ids = rollout.steps[s].ids
-        out += [] if ids is None else list(map(int, ids))[: upto.token if s == upto.step else None]
-    return out
-
-
-def answer_text(rollout: Trajectory, upto: Place) -> str:
-    """Text of the last answer, up to a place counted in words."""
-    first = answer_begins(rollout)
-    parts = [rollout.steps[s].action or "" for s in range(first, upto.step)]
-    return "".join([*parts, action_text(rollout.steps[upto.step], 0, upto.token)])
-
-
-def recorded_answer(rollout: Trajectory, spell: Callable[[Sequence[int]], str | None]) -> str:
-    """The last answer of a recorded rollout as text; its ids are spelled only where there is no text.
-
-    Raises:
-        ConfigError: it is ids alone, and nobody can spell them.
-    """
-    steps = rollout.steps[answer_begins(rollout) :]
-    if all(step.action is not None for step in steps):
-        return "".join(step.action or "" for step in steps)
-    text = spell(answer_ids(rollout, Place(0, len(rollout.steps) - 1, 1 << 62)))
-    if text is None:
-        raise ConfigError(f"the answer of rollout {rollout.id} is token ids alone; give the policy's tokenizer")
-    return text
-
-
-def _heard(step: Step) -> bool:
-    """Something stands before the action of this step."""
-    return len(step.prompt_ids) > 0 if step.prompt_ids is not None else bool(step.observation)
-
-
-def _needs_spelling(ask: Continue, rollout: Trajectory) -> bool:
-    """The written part of the answer is known as ids alone."""
-    written = rollout.steps[answer_begins(rollout) : ask.at.step]
-    first = ask.first is not None and not isinstance(ask.first, str)
-    return has_ids(rollout) and (ask.at.token > 0 or first or any(step.action is None for step in written))
 
 
 def _whole(request: Request) -> bool:

@@ -18,6 +18,8 @@ from apportion.resources.summary import Progress, Summary
 from apportion.resources.workers import Workers
 
 OVER_BUDGET = "left out: over the budget"
+OTHERWISE = 4
+"""Times that one request may be asked again otherwise (`Trouble.again`) without counting them as tries."""
 GRACE_S = 5.0
 """Seconds that a stopped run waits for answers that are under way, so that what was paid for is stored."""
 
@@ -59,6 +61,7 @@ class Job:
     resource: Resource
     load: Load
     tries: int = 0
+    otherwise: int = 0
 
 
 @dataclass(slots=True)
@@ -168,17 +171,19 @@ class Drain:
         outcome = _usable(job.kind, outcome)
         if isinstance(outcome, Reply):
             self.state.replies[job.key] = self.cache.put(job.kind, job.key, outcome)
-            self.budget.settle(job.load, outcome.prompt_tokens, outcome.generated_tokens)
+            self.budget.settle(job.load, outcome.prompt_tokens, outcome.generated_tokens, outcome.requests)
             self.summary.add_asked(outcome)
             self.done, self.failed_in_a_row, self.troubles = self.done + 1, 0, 0
         elif isinstance(outcome, Refusal):
-            if not outcome.spent:
-                self.budget.settle(job.load, job.load.prompt_tokens, 0)
+            self._give_back(job, outcome, job.load.prompt_tokens)
             self.troubles = 0
             self._fail(job, str(outcome))
         else:
-            if not outcome.spent:
-                self.budget.settle(job.load, 0, 0)
+            self._give_back(job, outcome, 0)
+            if outcome.again and job.otherwise < OTHERWISE:
+                job.tries, job.otherwise = job.tries - 1, job.otherwise + 1
+                self.waiting.appendleft(job)
+                return
             self.troubles += 1
             if outcome.wait > 0:
                 self.silent_until = max(self.silent_until, time.monotonic() + outcome.wait)
@@ -189,6 +194,12 @@ class Drain:
             else:
                 self._fail(job, str(outcome))
                 self.failed_in_a_row, self.last_reason = self.failed_in_a_row + 1, str(outcome)
+
+    def _give_back(self, job: Job, outcome: Trouble | Refusal, prompt_tokens: int) -> None:
+        """What a failed try did not spend; of one that may have been worked on only the calls that were not made."""
+        load = job.load
+        kept = (load.prompt_tokens, load.most_generated) if outcome.spent else (prompt_tokens, 0)
+        self.budget.settle(load, *kept, outcome.requests)
 
     def _fail(self, job: Job, reason: str) -> None:
         self.state.failures[job.key] = reason

@@ -178,12 +178,7 @@ class HFPolicy(Continuer):
             raise ConfigError("the prompt is text, and HFPolicy has no tokenizer; give it one")
         if prompt.messages is None:
             return tuple(self.speller.prompt_ids(prompt.text or ""))
-        messages = [{"role": role, "content": text} for role, text in prompt.messages]
-        go_on = messages[-1]["role"] == "assistant"
-        told = self.speller.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=not go_on, continue_final_message=go_on
-        )
-        return tuple(self.speller.ids(told))
+        return tuple(self.speller.chat_ids(prompt.messages))
 
     def _sampled(self, track: Track) -> Sampled:
         text = ""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from apportion.asks import Judge, Value
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.base import BaseResource
+from apportion.resources.judge_price import CALLS, REPEATED, Completion, Count, Messages, load_of, taken
 from apportion.resources.judge_prompt import Prompt, render
 from apportion.resources.judge_reply import NoVerdict, no_verdict, read_probability, read_verdict, schema_of
 from apportion.resources.judge_template import Template, load_template
@@ -24,24 +25,8 @@ from apportion.resources.judge_text import clean
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.rollout_text import Decode, NoText, TooLong
 
-Messages = list[dict[str, str]]
-"""A chat: role and content of each message."""
-
-BYTES_PER_TOKEN = 4.0
-"""Of an estimate, where nobody has told; a reservation takes one token per byte, which no tokenizer exceeds."""
-FRAME_TOKENS = 64
-"""What a chat format may add to a prompt of three messages."""
-REPEATED = 1000
-"""Characters of an unreadable reply that the model is shown again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a chat model wrote, and the tokens it took; None = not told, then they are estimated."""
-
-    text: str
-    prompt_tokens: int | None = None
-    generated_tokens: int | None = None
+REMINDED = "read after a reminder"
+UNREADABLE = "not readable, after a reminder neither: no verdict"
 
 
 class JudgeResource(BaseResource):
@@ -53,8 +38,8 @@ class JudgeResource(BaseResource):
         rewards: return of a failure and of a success, reward units: a probability p becomes a value between them.
         decode: token ids to text by the *policy's* tokenizer, for rollouts that have no text.
         special: control tokens of the *judge's* tokenizer, shown harmlessly where a rollout contains them.
-        count: tokens of a text by the *judge's* tokenizer. None: prices are estimated, and a budget reserves one token
-            for each byte, which is several times what will be spent.
+        count: tokens of a chat as the *judge* is given it (`apportion.resources.judge_price.counter_of`). None: prices
+            are estimated, and a budget reserves one token for each byte, which is several times what will be spent.
         thinking: further tokens that the model may write before its verdict (reasoning models).
         workers: requests at a time.
     """
@@ -70,7 +55,7 @@ class JudgeResource(BaseResource):
         rewards: tuple[float, float] = (0.0, 1.0),
         decode: Decode | None = None,
         special: Sequence[str] = (),
-        count: Callable[[str], int] | None = None,
+        count: Count | None = None,
         thinking: int = 0,
         workers: int = 1,
     ) -> None:
@@ -112,8 +97,8 @@ class JudgeResource(BaseResource):
         probability = template.scale.kind == "probability"
         if probability is not isinstance(ask, Value):
             return (
-                f"judge template {template.name} answers with {template.scale.kind}, which is no verdict on units; "
-                "give another template"
+                f"judge template {template.name} answers with {template.scale.kind}, which is no "
+                f"{'value of a state' if isinstance(ask, Value) else 'verdict on units'}; give another template"
             )
         if template.privileged:
             if not isinstance(ask, Judge) or not ask.privileged:
@@ -148,22 +133,15 @@ class JudgeResource(BaseResource):
         return digest.digest()
 
     def load(self, request: Request) -> Load:
-        """An estimate of the prompt, and a reservation that covers both tries of any tokenizer."""
-        template, count = self._template_of(request.ask), _count(request.ask)
-        most = template.tokens(count) + self.thinking
+        """The prompt, counted or estimated, and a reservation that also covers a reminder."""
+        template = self._template_of(request.ask)
         try:
-            prompt = self._prompt(request)
+            # codes have as many tokens as they have, so only the request's own prompt can be counted
+            prompt = self._prompt(request, salt="" if self.count is None else f"{request.seed}")
         except NoText:
             return Load(exact=False)
-        size, reminder = (sum(map(self._most, texts)) for texts in (_texts(prompt.messages), (template.reminder,)))
-        read = size if self.count is not None else math.ceil(size / BYTES_PER_TOKEN)
-        again = size + 4 * REPEATED + reminder
-        most_read = size + FRAME_TOKENS + again + FRAME_TOKENS
-        return Load(read, 2 * most + most_read - read, template.tokens(count) / 2, exact=False)
-
-    def _most(self, text: str) -> int:
-        """Tokens of a text at most."""
-        return len(_bytes(text)) if self.count is None else self.count(text)
+        most, expected = self._most(template, prompt), template.tokens(max(len(prompt.numbers), 1)) / 2
+        return load_of(prompt.messages, _reminder(template, prompt), most, expected, self.count)
 
     def answer(self, requests: Sequence[Request]) -> list[Reply | Trouble | Refusal]:
         """One verdict, or one value, for each."""
@@ -183,33 +161,39 @@ class JudgeResource(BaseResource):
         except NoText as problem:
             raise Refusal(f"a rollout cannot be shown to the judge: {problem}") from None
         messages: Messages = list(prompt.messages)
+        most, schema = self._most(template, prompt), schema_of(template, prompt.numbers, prompt.code)
         read = wrote = 0
+        notes: list[str] = []
         why = reply = ""
-        for attempt in range(2):
+        for attempt in range(CALLS):
             try:
-                done = self._complete(messages, template, prompt, request.seed + attempt)
+                done = self.complete(messages, seed=request.seed + attempt, max_tokens=most, schema=schema)
             except (Trouble, Refusal) as problem:
-                problem.spent |= attempt > 0  # the first try was answered
+                problem.spent |= attempt > 0  # the first call was answered
+                problem.requests = attempt + 1
                 raise
-            cost = _tokens(messages, done)
-            read, wrote = read + cost[0], wrote + cost[1]
+            shown, said, odd = taken(messages, done, most, self.count)
+            read, wrote, notes = read + shown, wrote + said, [*notes, *odd]
             try:
-                return Reply(self._read(request.ask, template, prompt, done.text), read, wrote)
+                value = self._read(request.ask, template, prompt, done.text)
             except NoVerdict as problem:
                 why, reply = str(problem), done.text
+            else:
+                return Reply(value, read, wrote, _note([*notes, *([REMINDED] if attempt else [])]), attempt + 1)
             messages += [
                 {"role": "assistant", "content": clean(reply[:REPEATED], self.special)[:REPEATED]},
-                {"role": "user", "content": f"{template.reminder.strip()} The code is {prompt.code}."},
+                {"role": "user", "content": _reminder(template, prompt)},
             ]
         if isinstance(request.ask, Value):
-            raise Refusal(f"the judge gave no probability ({why})", spent=True)
-        return Reply(self._placed(request.ask, no_verdict(template, len(prompt.numbers), why, reply)), read, wrote)
+            refusal = Refusal(f"the judge gave no probability ({why})", spent=True)
+            refusal.requests = CALLS
+            raise refusal
+        verdict = no_verdict(template, len(prompt.numbers), why, reply)
+        return Reply(self._placed(request.ask, verdict), read, wrote, _note([*notes, UNREADABLE]), CALLS)
 
-    def _complete(self, messages: Messages, template: Template, prompt: Prompt, seed: int) -> Completion:
-        most = template.tokens(max(len(prompt.numbers), 1)) + self.thinking
-        return self.complete(
-            messages, seed=seed, max_tokens=most, schema=schema_of(template, prompt.numbers, prompt.code)
-        )
+    def _most(self, template: Template, prompt: Prompt) -> int:
+        """Tokens of one reply at most."""
+        return template.tokens(max(len(prompt.numbers), 1)) + self.thinking
 
     def _read(self, ask: Any, template: Template, prompt: Prompt, reply: str) -> Any:
         if isinstance(ask, Value):
@@ -241,18 +225,12 @@ class JudgeResource(BaseResource):
         return prompt
 
 
-def _count(ask: Any) -> int:
-    return 1 if isinstance(ask, Value) or ask.focus is not None else len(ask.units)
+def _reminder(template: Template, prompt: Prompt) -> str:
+    return f"{template.reminder.strip()} The code is {prompt.code}."
 
 
-def _tokens(messages: Messages, done: Completion) -> tuple[int, int]:
-    """What a try took: as told, or by length."""
-    size = sum(len(_bytes(message["content"])) for message in messages)
-    prompt = math.ceil(size / BYTES_PER_TOKEN) if done.prompt_tokens is None else done.prompt_tokens
-    wrote = (
-        math.ceil(len(_bytes(done.text)) / BYTES_PER_TOKEN) if done.generated_tokens is None else done.generated_tokens
-    )
-    return prompt, wrote
+def _note(notes: Sequence[str]) -> str:
+    return " and ".join(dict.fromkeys(notes))
 
 
 def _texts(messages: Messages) -> list[str]:

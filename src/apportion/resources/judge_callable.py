@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apportion.resources.judge import Completion, JudgeResource, Messages
+from apportion.resources.judge import JudgeResource
+from apportion.resources.judge_price import Completion, Messages
 
 
 class JudgeCallable(JudgeResource):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ConfigError
-from apportion.resources.judge import Completion, Messages
 from apportion.resources.judge_callable import JudgeCallable
+from apportion.resources.judge_price import Completion, Messages, counter_of
 from apportion.resources.judge_server import JudgeServer
 from apportion.resources.judge_template import load_template
 from apportion.resources.protocol import Refusal, Trouble
+from apportion.resources.sampling import Prompt, Speller
 
 if TYPE_CHECKING:
     from apportion.resources.sampling import Sampler
@@ -27,6 +28,7 @@ def judge_from_options(
     timeout: float = 600.0,
     key_env: str | None = "OPENAI_API_KEY",
     tokenizer: Any = None,
+    judge_tokenizer: Any = None,
     option: str = "--judge",
 ) -> JudgeServer:
     """The judge that a command was given: ``--judge URL --model NAME [--judge-template PATH] …``.
@@ -42,6 +44,7 @@ def judge_from_options(
         temperature, thinking, workers, timeout, key_env: as `JudgeServer`. The key itself is only ever read from the
             environment.
         tokenizer: of the policy, for rollouts that have token ids and no text: a folder, a hub name, or a tokenizer.
+        judge_tokenizer: of the judge, likewise: prompts are counted by it, and its control tokens are shown harmlessly.
         option: what the address is called in messages.
 
     Raises:
@@ -54,6 +57,9 @@ def judge_from_options(
         own["value_template"] = template
     if tokenizer is not None:
         own["decode"] = decoder_of(tokenizer)
+    if judge_tokenizer is not None:
+        speller = Speller(judge_tokenizer)
+        own |= {"count": counter_of(speller), "special": tuple(speller.tokenizer.all_special_tokens)}
     return JudgeServer(
         url,
         model=model,
@@ -74,21 +80,21 @@ def template_for_methods(template: str) -> bool:
 
 def decoder_of(tokenizer: Any) -> Callable[[list[int]], str]:
     """Token ids to text by a tokenizer of transformers: the object, a folder or a hub name."""
-    from apportion.resources.sampling import Speller
-
     return Speller(tokenizer).text
 
 
-def judge_of(sampler: Sampler, *, identity: str, special: Sequence[str] = (), **options: Any) -> JudgeCallable:
+def judge_of(sampler: Sampler, *, identity: str, special: Sequence[str] | None = None, **options: Any) -> JudgeCallable:
     """A judge by a model that is sampled from in this process, e.g. `HFPolicy` around a chat model.
 
     Args:
         sampler: of chat messages. identity: of the model and its sampling.
-        special: the model's control tokens (``tokenizer.all_special_tokens``).
-        options: as `JudgeResource`.
+        special: the model's control tokens; None = those of the sampler's tokenizer, where it has one.
+        options: as `JudgeResource`; ``count`` is by the sampler's tokenizer, where it has one.
     """
-
-    from apportion.resources.sampling import Prompt
+    speller = getattr(sampler, "speller", None)
+    if speller is not None:
+        options.setdefault("count", counter_of(speller))
+        special = tuple(speller.tokenizer.all_special_tokens) if special is None else special
 
     def complete(messages: Messages, seed: int, max_tokens: int) -> Completion:
         chat = tuple((message["role"], message["content"]) for message in messages)
@@ -97,4 +103,4 @@ def judge_of(sampler: Sampler, *, identity: str, special: Sequence[str] = (), **
             raise done
         return Completion(done.text, done.prompt_tokens, done.generated_tokens)
 
-    return JudgeCallable(complete, identity=identity, special=special, **options)
+    return JudgeCallable(complete, identity=identity, special=special or (), **options)

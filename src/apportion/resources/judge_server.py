@@ -6,7 +6,8 @@ from typing import Any
 
 from apportion.errors import ConfigError, ResourceError
 from apportion.resources.http import Http
-from apportion.resources.judge import Completion, JudgeResource, Messages
+from apportion.resources.judge import JudgeResource
+from apportion.resources.judge_price import Completion, Messages
 from apportion.resources.protocol import Refusal, Request, Trouble
 
 LARGEST_SEED = 2**31 - 1
@@ -59,6 +60,7 @@ class JudgeServer(JudgeResource):
         )
         self.http, self.model, self.temperature, self.top_p = http, model, temperature, top_p
         self._schema, self._limit = json_schema, "max_tokens"
+        self._bare: set[int] = set()  # seeds of calls that were refused with a schema
 
     def open(self) -> None:
         """Make sure that the server is there and has the model.
@@ -88,32 +90,32 @@ class JudgeServer(JudgeResource):
         body: dict[str, Any] = {"model": self.model, "messages": messages, "seed": seed & LARGEST_SEED}
         body |= {} if self.temperature is None else {"temperature": self.temperature}
         body |= {} if self.top_p is None else {"top_p": self.top_p}
-        wanted = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}
-        held = bool(self._schema)
-        while True:
-            limit = self._limit
-            more = {"response_format": wanted} if held else {}
-            try:
-                answer = self.http.post("/chat/completions", {**body, limit: max_tokens, **more})
-            except Refusal as problem:
-                if limit != NEW_LIMIT and NEW_LIMIT in str(problem):
-                    self._limit = NEW_LIMIT  # newer models of OpenAI's take no other
-                elif held and self._schema == "auto":
-                    held = False
-                else:
-                    raise
-            else:
-                if self._schema == "auto":
-                    self._schema = held
-                return _read(answer, max_tokens)
+        held, limit = bool(self._schema) and seed not in self._bare, self._limit
+        if held:
+            wanted = {"name": "verdict", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        try:
+            answer = self.http.post("/chat/completions", {**body, limit: max_tokens})
+        except Refusal as problem:
+            # one call, one request of the budget: what is to be asked otherwise goes back to the runner
+            if limit != NEW_LIMIT and NEW_LIMIT in str(problem):
+                self._limit = NEW_LIMIT  # newer models of OpenAI's take no other
+                raise Trouble(str(problem), again=True) from None
+            if held and self._schema == "auto":
+                self._bare.add(seed)
+                raise Trouble(str(problem), again=True) from None
+            raise
+        if self._schema == "auto":
+            self._schema = held
+        return _read(answer)
 
     def close(self) -> None:
         """Close the connections."""
         self.http.close()
 
 
-def _read(answer: dict[str, Any], max_tokens: int) -> Completion:
-    """Text and counts of a chat completion; counts that cannot be are not believed."""
+def _read(answer: dict[str, Any]) -> Completion:
+    """Text and counts of a chat completion."""
     try:
         text = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
@@ -123,6 +125,6 @@ def _read(answer: dict[str, Any], max_tokens: int) -> Completion:
     prompt, wrote = usage.get("prompt_tokens"), usage.get("completion_tokens")
     return Completion(
         text if isinstance(text, str) else "",  # null: it wrote nothing, or called a tool
-        prompt if type(prompt) is int and 0 < prompt < 2**31 else None,
-        wrote if type(wrote) is int and 0 <= wrote <= max_tokens else None,
+        prompt if type(prompt) is int else None,
+        wrote if type(wrote) is int else None,
     )

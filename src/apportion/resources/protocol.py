@@ -32,23 +32,30 @@ class Request:
 class Load:
     """What one request costs: prompt tokens, and generated tokens at most (the reservation) and expected.
 
-    ``exact``: the prompt tokens are what will be counted, not an estimate.
+    Attributes:
+        exact: the prompt tokens are what will be counted, not an estimate.
+        requests: calls of the other side at most (two where a judge may have to be reminded); the tokens of all but the
+            first are part of ``most_generated``.
+        shared: the same for every sample of its ask.
     """
 
     prompt_tokens: int = 0
     most_generated: int = 0
     expected_generated: float = 0.0
     exact: bool = True
+    requests: int = 1
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One sample with what it cost, and what was odd about it, for the summary (not stored)."""
+    """One sample with what it cost; how many calls it took, and what was odd about it, for the summary (not stored)."""
 
     value: Any
     prompt_tokens: int = 0
     generated_tokens: int = 0
     note: str = ""
+    requests: int = 1
 
 
 class Trouble(ApportionError):
@@ -58,11 +65,17 @@ class Trouble(ApportionError):
         reason: for the summary.
         wait: seconds that the other side asked us to wait.
         spent: the other side may have worked on it all the same (a time-out), so its reservation stays spent.
+        again: it is asked otherwise from now on, so it is asked again at once, and this was none of its tries.
+
+    Attributes:
+        requests: calls that were made.
     """
 
-    def __init__(self, reason: str, *, wait: float = 0.0, spent: bool = False) -> None:
+    requests = 1
+
+    def __init__(self, reason: str, *, wait: float = 0.0, spent: bool = False, again: bool = False) -> None:
         super().__init__(reason)
-        self.wait, self.spent = wait, spent
+        self.wait, self.spent, self.again = wait, spent, again
 
 
 class Refusal(ApportionError):
@@ -71,7 +84,12 @@ class Refusal(ApportionError):
     Args:
         reason: for the summary.
         spent: the other side worked on it all the same, so its reservation stays spent.
+
+    Attributes:
+        requests: calls that were made.
     """
+
+    requests = 1
 
     def __init__(self, reason: str, *, spent: bool = False) -> None:
         super().__init__(reason)

@@ -23,16 +23,18 @@ class Quote:
 
     Attributes:
         asks: questions. requests: samples to be asked; equal ones once, those in the cache not at all.
+        most_requests: calls at most, without tries that fail: a judge may have to be reminded. A budget reserves these.
         cached: samples that the cache holds.
         prompt_tokens: of all requests. generated_tokens: at most; this is what a budget reserves.
         expected_tokens: generated tokens if continuations are as long as the rollouts' own rest.
-        exact: requests and prompt tokens are what will be counted. False: somebody else tokenises, or later questions
-            depend on earlier answers.
+        exact: requests and prompt tokens are what will be counted, where no judge has to be reminded. False: somebody
+            else tokenises, or later questions depend on earlier answers.
         seconds: wall time at a measured throughput; None without one.
     """
 
     asks: int
     requests: int
+    most_requests: int
     cached: int
     prompt_tokens: int
     generated_tokens: int
@@ -120,6 +122,7 @@ def quote(
     return Quote(
         asks=len(asks),
         requests=len(missing),
+        most_requests=sum(load.requests for load in loads),
         cached=len(jobs) - len(missing),
         prompt_tokens=sum(load.prompt_tokens for load in loads),
         generated_tokens=sum(load.most_generated for load in loads),

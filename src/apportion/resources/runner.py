@@ -107,13 +107,13 @@ def plan_jobs(
         rollout = trajectories[traj_of(ask)]
         content = resource.content(Request(ask, rollout, 0, 0))
         keys: list[str] = []
-        load: Load | None = None  # the same for all samples of an ask
+        load: Load | None = None  # the same for all samples of most asks
         for number in range(samples_of(ask)):
             key = key_of(ask, content, identities[id(resource)], number, seed)
             keys.append(key)
             if key not in jobs:
                 request = Request(ask, rollout, number, seed_of(ask, content, number, seed))
-                load = resource.load(request) if load is None else load
+                load = resource.load(request) if load is None or not load.shared else load
                 jobs[key] = Job(key, kind, request, resource, load)
         if keys_of_ask is not None:
             keys_of_ask.append(keys)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from apportion.errors import ConfigError, missing_extra
 from apportion.resources.protocol import Refusal, Trouble
 
 Messages = tuple[tuple[str, str], ...]
@@ -94,6 +95,25 @@ class Speller:
         """Ids of a text that goes on after others: nothing is put before or after it."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def chat_ids(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """Ids of a chat by the tokenizer's own template; an unfinished message of the assistant is gone on with.
+
+        Raises:
+            ConfigError: the tokenizer has no template, or its template does not take these messages.
+        """
+        told = [{"role": role, "content": text} for role, text in messages]
+        go_on = bool(told) and told[-1]["role"] == "assistant"
+        try:
+            text = self.tokenizer.apply_chat_template(
+                told, tokenize=False, add_generation_prompt=not go_on, continue_final_message=go_on
+            )
+        except Exception as problem:  # a template is a program of its own
+            raise ConfigError(
+                f"the tokenizer cannot write a chat of {', '.join(role for role, _ in messages)} "
+                f"({str(problem).strip().partition(chr(10))[0]}); give one with a chat template"
+            ) from None
+        return self.ids(text)
+
     def prompt_ids(self, text: str) -> list[int]:
         """Ids of a text at the beginning of a context, with what the tokenizer puts before it."""
         return list(self.tokenizer(text)["input_ids"])
@@ -105,8 +125,6 @@ def load_tokenizer(name: Any) -> Any:
     Raises:
         ConfigError, MissingExtra: there is none, or transformers is not installed.
     """
-    from apportion.errors import ConfigError, missing_extra
-
     try:
         from transformers import AutoTokenizer
     except ModuleNotFoundError:
