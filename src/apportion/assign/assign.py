@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.asks import Answer
+from apportion.asks import Answer, asked_of
 from apportion.assign.cost import free, most_asked, planned, price
 from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
@@ -119,9 +119,32 @@ def required_cut(method: str) -> str:
 
 
 def required_needs(method: str) -> tuple[str, ...]:
-    """Who has to be asked by the methods of an expression; nobody, as a rule."""
+    """Who may have to be asked by the methods of an expression; nobody, as a rule. For given units: `whom_asks`."""
     needs = [need for leaf in leaves(parse(method)) if (spec := get(leaf.name)).plan is not None for need in spec.needs]
     return tuple(dict.fromkeys(needs))
+
+
+def whom_asks(method: str, units: Units, **params: Any) -> tuple[str, ...]:
+    """Who has to be asked for these units ("policy", "judge", …); nobody, as a rule, or where the plan is empty.
+
+    Raises:
+        ConfigError, DataError: as `assign`.
+    """
+    asked = [(spec, leaf) for leaf in leaves(check_expression(method, params)) if (spec := get(leaf.name)).plan]
+    found = [who for spec, leaf in asked for who in _whom(spec, units, spec.bind(leaf.params))]
+    return tuple(dict.fromkeys(found))
+
+
+def record_of(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Method, parameters and version as ``credit.record()`` will hold them, before there are any rollouts.
+
+    Raises:
+        ConfigError: as `assign`.
+    """
+    from apportion import __version__
+
+    node = check_expression(method, params)
+    return {"method": render(node), "params": _params(node), "version": __version__}
 
 
 def beyond_group(method: str, params: Mapping[str, Any] | None = None) -> str:
@@ -139,19 +162,20 @@ def _check_asker(node: Node, units: Units, ask: Asker | None) -> None:
     if ask is None:
         for leaf in leaves(node):
             spec = get(leaf.name)
-            if spec.plan is not None and _would_ask(spec, units, spec.bind(leaf.params)):
-                needs = " and ".join(need.replace("_", " ") for need in spec.needs)
+            if spec.plan is not None and (asked := _whom(spec, units, spec.bind(leaf.params))):
+                told = " and a ".join(who.replace("_", " ") for who in asked)
                 raise ConfigError(
-                    f"{spec.name} asks a {needs}, and nobody was given to ask; pass ask=Asker(...) with a resource, "
-                    "or see what it would cost with apportion.cost"
+                    f"{spec.name} asks a {told}, and nobody was given to ask; pass ask=Asker(...) with a resource, or see "
+                    "what it would cost with apportion.cost"
                 )
     elif not isinstance(ask, Asker):
         raise ConfigError(f"ask is a {type(ask).__name__}; give an apportion.Asker around the resource")
 
 
-def _would_ask(spec: MethodSpec, units: Units, bound: Mapping[str, Any]) -> bool:
+def _whom(spec: MethodSpec, units: Units, bound: Mapping[str, Any]) -> list[str]:
+    """Everybody whom a method would ask."""
     spec.check(units)
-    return len(most_asked(spec, units, bound)) > 0
+    return list(dict.fromkeys(map(asked_of, most_asked(spec, units, bound))))
 
 
 def _credit(node: Node, units: Units, ask: Asker | None) -> Credit:

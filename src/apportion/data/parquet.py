@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -69,9 +70,24 @@ def write_parquet(path: str | os.PathLike[str], trajectories: Iterable[Trajector
         DataError: a trajectory breaks a precondition; nothing is written then.
         MissingExtra: pyarrow is not installed.
     """
+    pa, _ = arrow("writing Parquet", "parquet")
+    count = 0
+    with parquet_writer(path) as writer:
+        for batch in record_batches(pa, schema_of(pa), trajectories, rows=ROWS, weight=WEIGHT):
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+@contextmanager
+def parquet_writer(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A `pyarrow.parquet.ParquetWriter` for record batches of our schema; the file is whole or absent.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
     pa, pq = arrow("writing Parquet", "parquet")
     schema = schema_of(pa)
-    count = 0
     kinds = {f"steps.list.element.{name}.list.element": kind for name, kind in STEP_COLUMNS.items() if kind in TOKENS}
     with (
         atomic_write(path) as file,
@@ -85,10 +101,7 @@ def write_parquet(path: str | os.PathLike[str], trajectories: Iterable[Trajector
             write_batch_size=2**16,
         ) as writer,
     ):
-        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
-            writer.write_batch(batch)
-            count += batch.num_rows
-    return count
+        yield writer
 
 
 def _items(path: str | os.PathLike[str], batch_size: int) -> Generator[Trajectory | FormatError, None, None]:

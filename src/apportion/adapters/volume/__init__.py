@@ -1,0 +1,9 @@
+"""Many rollouts: folders of Parquet files, credited file by file in bounded memory, on one machine or on a Ray cluster.
+
+A file is credited by itself, so it must hold whole groups; `partition` makes such files of any. Each is written beside
+its name and renamed, and a journal says which are done, so that a run that was killed goes on where it was.
+"""
+
+from apportion.adapters.volume.run import Summary, assign_files
+
+__all__ = ["Summary", "assign_files"]
