@@ -140,6 +140,19 @@ def test_outcomes_that_no_built_in_gives(cli, tmp_path):
         assert cli("assign", tmp_path / "odd.jsonl", *ASK, "--resampler", server.url, "--scorer", "number")[0] == 0
 
 
+def test_a_method_whose_plan_is_empty_needs_nobody(cli, runs):
+    call = ("assign", runs, "--method", "c3", "--unit", "step", "--siblings", "data")
+    code, out, err = cli(*call, "--json")
+    assert code == 0, err
+    assert "asking" not in json.loads(out)
+    code, _, err = cli("assign", runs, "--method", "c3", "--unit", "step")
+    assert code == 2
+    assert "c3 asks a policy; say whom" in err
+    code, _, err = cli("assign", runs, "--method", "vineppo + llm_critic", "--unit", "step")
+    assert code == 2
+    assert "vineppo + llm_critic asks a policy and a judge; say whom" in err
+
+
 def test_nothing_answered_is_a_failure(cli, runs):
     with FaultyServer(lambda n, b: "400") as server:
         code, out, err = cli("assign", runs, *ASK, "--resampler", server.url, "--json")

@@ -149,7 +149,7 @@ def test_siblings_in_the_data_need_nobody_to_ask():
     np.testing.assert_allclose(credit.advantage_S, [THIRD, THIRD, -THIRD, -THIRD])
     with pytest.raises(ConfigError, match="c3 asks a policy, and nobody was given to ask"):
         assign("c3", by_step(batch(FOUR)))
-    with pytest.raises(ConfigError, match="c3 asks a policy, and nobody was given to ask"):
+    with pytest.raises(ConfigError, match="c3 asks a value model, and nobody was given to ask"):
         assign("c3(siblings='data', mode='value_only')", by_step(batch(FOUR)))
 
 

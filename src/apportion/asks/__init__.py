@@ -8,7 +8,19 @@ A method that asks is two pure functions around one runner (`apportion.resources
 
 from apportion.asks.answers import Answer, Attended, Continuation, Move, Verdict
 from apportion.asks.places import Place, Span
-from apportion.asks.requests import KINDS, Ask, Attend, Continue, Judge, Logprob, Score, Value, samples_of, traj_of
+from apportion.asks.requests import (
+    KINDS,
+    Ask,
+    Attend,
+    Continue,
+    Judge,
+    Logprob,
+    Score,
+    Value,
+    asked_of,
+    samples_of,
+    traj_of,
+)
 
 __all__ = [
     "KINDS",
@@ -26,6 +38,7 @@ __all__ = [
     "Span",
     "Value",
     "Verdict",
+    "asked_of",
     "samples_of",
     "traj_of",
 ]

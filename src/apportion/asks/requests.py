@@ -159,6 +159,13 @@ def traj_of(ask: Ask) -> int:
     return ask.at.traj if isinstance(ask, Continue | Logprob | Value) else ask.traj
 
 
+def asked_of(ask: Ask) -> str:
+    """Who is asked, by the names that methods say they need."""
+    if isinstance(ask, Logprob):
+        return ask.model
+    return {"continue": "policy", "judge": "judge", "value": "value_model"}.get(KINDS[type(ask)], "reward_model")
+
+
 def samples_of(ask: Ask) -> int:
     """How many samples an ask wants: each is one request."""
     if isinstance(ask, Continue):

@@ -1,6 +1,25 @@
 """The front door: `assign`, composition of methods, re-making a credit from its record."""
 
-from apportion.assign.assign import assign, beyond_group, check_expression, cost, remake, required_cut, required_needs
+from apportion.assign.assign import (
+    assign,
+    beyond_group,
+    check_expression,
+    cost,
+    remake,
+    required_cut,
+    required_needs,
+    whom_asks,
+)
 from apportion.assign.expression import parse
 
-__all__ = ["assign", "beyond_group", "check_expression", "cost", "parse", "remake", "required_cut", "required_needs"]
+__all__ = [
+    "assign",
+    "beyond_group",
+    "check_expression",
+    "cost",
+    "parse",
+    "remake",
+    "required_cut",
+    "required_needs",
+    "whom_asks",
+]

@@ -165,8 +165,8 @@ def _check_asker(node: Node, units: Units, ask: Asker | None) -> None:
             if spec.plan is not None and (asked := _whom(spec, units, spec.bind(leaf.params))):
                 told = " and a ".join(who.replace("_", " ") for who in asked)
                 raise ConfigError(
-                    f"{spec.name} asks a {told}, and nobody was given to ask; pass ask=Asker(...) with a resource, or see "
-                    "what it would cost with apportion.cost"
+                    f"{spec.name} asks a {told}, and nobody was given to ask; pass ask=Asker(...) with a resource, or "
+                    "see what it would cost with apportion.cost"
                 )
     elif not isinstance(ask, Asker):
         raise ConfigError(f"ask is a {type(ask).__name__}; give an apportion.Asker around the resource")

@@ -69,8 +69,8 @@ def assign(
     if out is not None:
         check_credit_path(out)
     cut = checked_cut(unit or required_cut(method), states)
-    _check_somebody(method, asking)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    _check_somebody(method, units, params, asking)
     batch = units.batch
     credit, ask = _credit(method, units, params, asking)
     if out is not None:
@@ -91,14 +91,13 @@ def assign(
         raise ResourceError("nothing that was asked was answered, so no credit is known; see the reasons above")
 
 
-def _check_somebody(method: str, asking: Asking) -> None:
-    """Before any file is read: a method that asks has somebody to ask."""
-    from apportion.assign import required_needs
+def _check_somebody(method: str, units: Units, params: dict[str, Any], asking: Asking) -> None:
+    """A method that asks has somebody to ask."""
+    from apportion.assign import whom_asks
 
-    wanted = required_needs(method)
-    if wanted and not asking.anybody:
+    if not asking.anybody and (wanted := whom_asks(method, units, **params)):
         raise ConfigError(
-            f"{method} asks a {' and a '.join(need.replace('_', ' ') for need in wanted)}; say whom: --resampler URL, "
+            f"{method} asks a {' and a '.join(who.replace('_', ' ') for who in wanted)}; say whom: --resampler URL, "
             "--reward-model PATH or --judge URL. What it would cost tells `apportion cost`"
         )
 
@@ -108,7 +107,7 @@ def _credit(method: str, units: Units, params: dict[str, Any], asking: Asking) -
     from apportion.assign import assign as assign_credit
     from apportion.assign import required_needs
 
-    if not required_needs(method):
+    if not asking.anybody or not required_needs(method):
         with progress(f"crediting {len(units.batch)} trajectories"):
             return assign_credit(method, units, **params), None
     with asked_by(asking, units.batch) as ask:

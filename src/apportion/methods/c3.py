@@ -75,7 +75,8 @@ def c3(
         answers: to the plan.
         siblings: "ask" for ``k`` alternatives of each decision, played to the end; or those in the "data": decisions
             of the group after exactly the same tokens, or forks of one step.
-        mode: see above. The value modes ask a critic (`Value` behind each decision) and need siblings in the data.
+        mode: see above. The value modes ask a critic (`Value` behind each decision) instead of a policy, and need
+            siblings in the data.
         baseline: "loo", the mean of the other siblings, or "full", of all.
         alpha: share of the critic in the baseline of value_assisted.
         k: alternatives asked for; with the decision itself the set has k + 1 (the authors': 4).
