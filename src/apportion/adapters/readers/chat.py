@@ -41,6 +41,9 @@ _USED = {
     "refusal",
     "finish_reason",
     "weight",
+    "prompt_token_ids",
+    "generation_token_ids",
+    "generation_log_probs",
 }
 
 
@@ -177,7 +180,6 @@ class Fold:
             self.steps, self.waiting = [Step(observation=observation, action="", state=observation or "")], []
         cut = truncated or (self.limited and not self.waiting)
         self.steps[-1] = replace(self.steps[-1], truncated=cut, terminated=terminated and not cut)
-        self.context.report.note("ids unknown: text only, words stand in for tokens")
         final = "\n".join(self.waiting) if self.waiting else None
         return Conversation(tuple(self.steps), final, self.first_user)
 

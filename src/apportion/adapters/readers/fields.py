@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ TERMINATED = ("terminated", "done")
 STOPPED_BY_LIMIT = ("length", "max_tokens")
 NESTED = ("metadata", "meta")
 FIRST_USER = "first_user_message"
+_NOT_IN_NAMES = re.compile(r"\W")
 
 Record = Mapping[str, Any]
 
@@ -88,6 +90,21 @@ def group(record: Record, at: str, context: Context, first_user: str | None) -> 
         return None
     context.report.note(f"group from {name}, as asked for" if asked else f"group guessed from {name}")
     return label(value, f"{at}: {name}")
+
+
+def parts(value: Any, at: str, context: Context) -> dict[str, float]:
+    """Named parts of a reward: its finite numbers by a name that a method can ask for; the others are counted."""
+    if not isinstance(value, dict):
+        context.report.note(f"parts of the reward that are no object ({kind(value)}): left out", value is not None)
+        return {}
+    out: dict[str, float] = {}
+    for name, part in value.items():
+        told = isinstance(part, int | float) and abs(part) < 2**63  # false for NaN too
+        if told and _NOT_IN_NAMES.sub("_", name).isidentifier():
+            out[_NOT_IN_NAMES.sub("_", name)] = float(part)
+        else:
+            context.report.note("parts of the reward that are no numbers: left out of outcomes")
+    return out
 
 
 def label(value: Any, at: str) -> str:

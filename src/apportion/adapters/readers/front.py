@@ -138,6 +138,8 @@ def _read(
         for trajectory in kept(_counted(entry.read(path, context), report), path, left_out):
             report.trajectories += 1
             report.steps += len(trajectory.steps)
+            if entry.regroups and trajectory.steps[0].ids is None:
+                report.note("ids unknown: text only, words stand in for tokens")
             if on_trajectory is not None:
                 on_trajectory()
             yield trajectory

@@ -48,6 +48,10 @@ class Context:
     skip_bad: bool = False
     names: Counter[str] = field(default_factory=Counter)
 
+    def silent(self) -> Context:
+        """The same for a part that is read for its text alone: what it notes is told to nobody."""
+        return Context(ReadReport(self.report.path), self.group_by, self.skip_bad)
+
     def unique(self, name: str) -> str:
         """The name, with ``#2``, ``#3``, … where the file uses it again."""
         while True:

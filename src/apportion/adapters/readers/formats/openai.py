@@ -20,6 +20,8 @@ from apportion.data import Trajectory
 from apportion.errors import FormatError
 
 CHATS = ("messages", "conversation", "chat")
+SPOKEN = ("conversations", "trajectory", "history", "dialogue", "dialog", "turns")
+"""Names that hold a chat where their first entry is a message; elsewhere they hold other things."""
 AROUND = ("conversations", "rollouts", "trajectories", "samples", "records", "results", "data", "episodes")
 
 
@@ -95,7 +97,8 @@ def _chat(record: Any) -> str:
     """Name of the field that holds the messages; "" where none does."""
     if not isinstance(record, dict):
         return ""
-    return next((name for name in CHATS if isinstance(record.get(name), list)), "")
+    named = next((name for name in CHATS if isinstance(record.get(name), list)), "")
+    return named or next((name for name in SPOKEN if _speaks(record.get(name))), "")
 
 
 def _speaks(value: Any) -> bool:

@@ -3,12 +3,13 @@
     {"example_id": 0, "prompt": [messages], "completion": [messages], "reward": 1.4, "format_reward_func": 0.9, …}
 
 Group = ``example_id``; the name adds the number of the rollout, in order of the file. Prompt and completion may be
-text. Assistant messages of the prompt are examples, not sampled. The parts of the reward (every other number that
+text. A rollout with an ``error`` is failed and unscored. Assistant messages of the prompt are examples, not sampled. The parts of the reward (every other number that
 is not a duration) are kept together in ``meta["reward_parts"]``; their weights are not in the file.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from apportion.adapters.readers import fields
@@ -48,6 +49,12 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         example = fields.label(record["example_id"], f"{at}: example_id")
         context.names[f"verifiers {example}"] += 1
         name = context.unique(f"{example}/{context.names[f'verifiers {example}'] - 1}")
+    steps, outcome = chat.steps, None
+    if record.get("error"):
+        context.report.note("rollouts that broke (error): failed and unscored")
+        steps = (*steps[:-1], replace(steps[-1], failed=True))
+    else:
+        outcome = fields.outcome(record, at, context)
     answer = record.get("answer")
     meta = fields.rest(record, TAKEN, at, context)
     parts = _parts(record, at, context)
@@ -56,10 +63,10 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     if parts:
         meta["reward_parts"] = parts
     return Trajectory(
-        chat.steps,
+        steps,
         group=group,
         id=name,
-        outcome=fields.outcome(record, at, context),
+        outcome=outcome,
         final_observation=chat.final_observation,
         reference=answer if isinstance(answer, str) and answer else None,
         meta=meta,
