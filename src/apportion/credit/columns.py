@@ -11,7 +11,6 @@ the cut, and the name, size and digest of the rollouts, so that `read_credit` fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from apportion.credit.credit import Credit
+from apportion.data.record import to_json
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 
@@ -32,12 +32,14 @@ class Piece:
     """Credit of some trajectories, flat, and which rows they are.
 
     Attributes:
+        cut: level and options of the units.
         row: row of each trajectory in the file of rollouts. id, group, outcome: Arrow arrays, as they stand there.
         units: number of units of each trajectory. step: first step of each unit, counted inside the trajectory.
         advantage, known, train, parts: of each unit; ``parts`` None where nothing is known.
         train_tokens: of each token, and the number of tokens of each trajectory; None = no mask of tokens.
     """
 
+    cut: Mapping[str, Any]
     row: IntArray
     id: Any
     group: Any
@@ -62,6 +64,7 @@ def piece_of(credit: Credit, rows: IntArray, id: Any, group: Any, outcome: Any) 
     if credit.train_T is not None:
         tokens = (credit.train_T, np.bincount(units.batch.traj_of_T, minlength=n))
     return Piece(
+        cut={"level": units.level, **units.options},
         row=rows,
         id=id,
         group=group,
@@ -77,14 +80,18 @@ def piece_of(credit: Credit, rows: IntArray, id: Any, group: Any, outcome: Any) 
 
 
 class ColumnsWriter:
-    """Writes pieces as row groups. The parts must be the same in all; those that say None get nulls."""
+    """Writes pieces as row groups. The parts must be the same in all; pieces that say None get nulls.
 
-    def __init__(self, file: BinaryIO, header: Mapping[str, Any], parts: Sequence[str]) -> None:
+    ``header`` holds what `CREDIT_FIELDS` name; the units and the parts are those of ``like``.
+    """
+
+    def __init__(self, file: BinaryIO, header: Mapping[str, Any], like: Piece | None) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._pa, self._parts = pa, tuple(parts)
-        self._schema = _schema(pa, self._parts).with_metadata({KEY: json.dumps({"schema": SCHEMA, **header}).encode()})
+        self._pa, self._parts = pa, tuple(like.parts or ()) if like is not None else ()
+        whole = {"schema": SCHEMA, **header, "units": dict(like.cut) if like is not None else header["cut"]}
+        self._schema = _schema(pa, self._parts).with_metadata({KEY: to_json(whole, "header").encode()})
         self._writer = pq.ParquetWriter(
             file,
             self._schema,

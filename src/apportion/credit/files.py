@@ -20,9 +20,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from apportion.credit.columns_read import is_columns, read_columns
 from apportion.credit.credit import Cost, Credit
 from apportion.credit.parquet import is_parquet, read_rows, write_rows
-from apportion.credit.rebuild import UnitsPiece, UnitsPlan, join_units, plan_units, split_units
+from apportion.credit.rebuild import UnitsPiece, UnitsPlan, join_units, plan_units, split_units, tupled
 from apportion.data import Batch, Trajectory
 from apportion.data.atomic import atomic_write
 from apportion.data.check import where
@@ -88,7 +89,9 @@ def write_credit(path: str | os.PathLike[str], credit: Credit) -> None:
 
 
 def read_credit(path: str | os.PathLike[str]) -> Credit:
-    """Read what `write_credit` wrote; the bytes say which format it is.
+    """Read what `write_credit` wrote, or `apportion assign` for a folder; the bytes say which format it is.
+
+    A file of a folder holds no rollouts: they are read from where they were, seen from the file.
 
     Raises:
         FormatError: file, place and reason: not a credit file, cut short, changed, or of a newer schema.
@@ -96,6 +99,8 @@ def read_credit(path: str | os.PathLike[str]) -> Credit:
     """
     with open_read(path) as file:
         if is_parquet(file):
+            if is_columns(path):
+                return read_columns(path)
             text, rows = read_rows(path, file)
             header = _checked_header(parse(text.encode("utf-8"), f"{path}, metadata"), f"{path}, metadata")
             return _credit(header, rows, path, "row")
@@ -213,7 +218,7 @@ def _checked_header(header: Any, at: str) -> dict[str, Any]:
 def _credit(header: dict[str, Any], rows: Any, path: str | os.PathLike[str], unit: str) -> Credit:
     plan = UnitsPlan(
         header["level"],
-        _tupled(header["options"]),
+        tupled(header["options"]),
         header["built_in"],
         tuple(header["absent"]),
         tuple(header["given"]),
@@ -263,8 +268,8 @@ def _credit(header: dict[str, Any], rows: Any, path: str | os.PathLike[str], uni
             notes=header["notes"],
             cost=Cost(**header["cost"]),
             method=header["method"],
-            params=_tupled(header["params"]),
-            cut=_tupled(header["cut"]),
+            params=tupled(header["params"]),
+            cut=tupled(header["cut"]),
         )
     except FormatError:
         raise
@@ -310,9 +315,3 @@ def _joined(arrays: list[Any]) -> Array:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62
-
-
-def _tupled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _tupled(item) for key, item in value.items()}
-    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

@@ -161,6 +161,13 @@ def join_units(batch: Batch, plan: UnitsPlan, pieces: Sequence[UnitsPiece], at: 
     return replace(again, options=dict(plan.options), **changes)
 
 
+def tupled(value: Any) -> Any:
+    """Sequences of a file as tuples, as the signature of a cut or a method has them."""
+    if isinstance(value, dict):
+        return {key: tupled(item) for key, item in value.items()}
+    return tuple(tupled(item) for item in value) if isinstance(value, list) else value
+
+
 def _columns_of(units: Units) -> dict[str, Array]:
     """Every array but the maps, by name."""
     return {name: array for name, _, array in units.arrays() if name not in MAPS}

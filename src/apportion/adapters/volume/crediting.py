@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ class Plan:
     """What is done to every file; plain values, so that it can be written down and sent.
 
     Attributes:
-        header: method, params, level, options, cut and version, as credit files record them.
+        header: method, params, cut and version, as credit files record them.
         method, params: as given to `assign`. level, options: of the cut. skip_bad: leave broken rows out.
     """
 
@@ -70,7 +72,9 @@ def credit_file(source: Source, target: str, plan: Plan, groups: int) -> dict[st
     told = identity(source.path)
     content = digest(source.path)
     counts = Counts(groups=groups)
-    header = {**plan.header, "rollouts": {"name": source.name, "bytes": told["bytes"], "sha256": content}}
+    # from folder to folder, so that both can be moved together
+    path = Path(os.path.relpath(source.path, Path(target).parent)).as_posix()
+    header = {**plan.header, "rollouts": {"path": path, "bytes": told["bytes"], "sha256": content}}
     with one_for_all_sizes(), atomic_write(target) as file:
         more: frozenset[str] = frozenset()
         while True:
@@ -116,11 +120,11 @@ def _write(file: Any, header: Mapping[str, Any], pieces: Iterator[Piece]) -> Non
             waiting.append(piece)
             continue
         if writer is None:
-            writer = ColumnsWriter(file, header, tuple(piece.parts or ()))
+            writer = ColumnsWriter(file, header, piece)
         for each in (*waiting, piece):
             writer.write(each)
         waiting = []
-    writer = writer or ColumnsWriter(file, header, ())
+    writer = writer or ColumnsWriter(file, header, waiting[0] if waiting else None)
     for each in waiting:
         writer.write(each)
     writer.close()

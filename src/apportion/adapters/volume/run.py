@@ -128,7 +128,7 @@ def _plan(method: str, unit: str, options: dict[str, Any], params: dict[str, Any
             "states 'learned' learns from all rollouts at once, so a file cannot be credited by itself; give "
             "'normalised', which applies rules that are known"
         )
-    header = {**header, "level": level, "options": options}
+    header = {**header, "cut": {"level": level, **options}}
     return Plan(header, method, params, level, options, skip_bad)
 
 
