@@ -12,7 +12,14 @@ import pytest
 
 import apportion.numerics
 from apportion.errors import MissingExtra
-from apportion.numerics import _numpy, gae_returns_whitened, kernels, to_go
+from apportion.numerics import (
+    AdvantagesAndReturns,
+    _numpy,
+    gae_returns_whitened,
+    gae_returns_whitened_padded,
+    kernels,
+    to_go,
+)
 
 SOURCE = Path(apportion.numerics.__file__).parents[2]
 numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="needs numba")
@@ -147,6 +154,33 @@ def test_both_kinds_of_kernel_agree_on_a_large_ragged_batch(monkeypatch, dtype, 
         np.testing.assert_allclose(compiled.returns, plain.returns, rtol=tolerance, atol=tolerance)
 
 
+@numba
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_of_a_mask_of_any_length_around_those_looked_at_together(monkeypatch, seed):
+    """Observations and samples of 1 to 700 positions in turn, rows padded on the right, garbage outside the mask."""
+    rng = np.random.default_rng(seed)
+    near = [1, 2, 7, 8, 9, 255, 256, 257, 511, 512, 513, 700]
+    rows = [np.repeat(np.arange(8) % 2 == seed % 2, rng.choice(near, size=8)) for _ in range(7)]
+    mask = np.zeros((8, max(map(len, rows)) + 300), bool)  # the last row selects nothing
+    for row, own in zip(mask, rows, strict=False):
+        row[: len(own)] = own
+    reward, value = rng.standard_normal((2, *mask.shape))
+    reward[~mask] = value[~mask] = np.nan
+    results = []
+    for setting in "01":
+        monkeypatch.setenv(kernels.VARIABLE, setting)
+        kept = AdvantagesAndReturns(np.full(mask.shape, np.nan), np.full(mask.shape, np.nan))
+        results.append(gae_returns_whitened_padded(reward, value, mask, gamma=0.99, lam=0.9))
+        again = gae_returns_whitened_padded(reward, value, mask, gamma=0.99, lam=0.9, out=kept)
+        for x, y in zip(again, results[-1], strict=True):
+            np.testing.assert_array_equal(x, y)
+    plain, compiled = results
+    for x, y in zip(compiled, plain, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)
+        assert not x[~mask].any()
+    assert abs(compiled.advantage[mask].mean()) < 1e-12
+
+
 @pytest.mark.parametrize("fault", ["leak", "short power", "lost carry"])
 def test_the_comparison_with_the_plain_loop_can_fail(monkeypatch, fault):
     """Three faults planted into the block scan; each must be visible at the tolerance the tests use."""
@@ -155,11 +189,11 @@ def test_the_comparison_with_the_plain_loop_can_fail(monkeypatch, fault):
     want = to_go(x, seg, gamma=0.9)
     whole = _numpy.scan
     if fault == "leak":
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, np.array([0, len(x)]), f))
+        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, np.array([0, len(x)]), f))
     elif fault == "short power":
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, bounds, f / 0.9 if f < 0.5 else f))
+        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, bounds, f / 0.9 if f < 0.5 else f))
     else:
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f: whole(x, bounds, f) if f > 0.5 else x.fill(0))
+        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, bounds, f) if f > 0.5 else x.fill(0))
     assert not np.allclose(to_go(x, seg, gamma=0.9), want, rtol=1e-12, atol=1e-12)
 
 

@@ -22,6 +22,10 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 SMALLEST_FACTOR = 1e-30
 """Below, factor**8 would underflow and 0·inf would turn an inf into NaN; the twin handles these few cases."""
 
+STRETCH = 256
+"""Positions whose mask is looked at together: observations and padding come in stretches, and a loop that knows that
+all are selected, or that asks in every position, runs at the width of a vector; one that branches does not."""
+
 ROOM = 4096
 """Runs that are found in one pass; where there are more, a second pass knows how many."""
 
@@ -41,8 +45,12 @@ def gae(
     inputs = (reward_X, value_X, mask_X, bounds_R, last_R, gamma, factor)
     if abs(factor) < SMALLEST_FACTOR:
         return _numpy.gae(*inputs, advantage_X, returns_X)
-    result: Moments = _call(_gae, inputs, (advantage_X, returns_X))
-    return result
+    count, shift = _call(_gae, inputs, (advantage_X, returns_X))
+    if returns_X is None or count == 0:
+        return count, shift, 0.0, 0.0
+    # Apart from the recursion: inside it the sums take twice the time of another read of the results.
+    first, second = _call(_moments, (advantage_X, mask_X, shift), ())
+    return count, shift, first, second
 
 
 def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> None:
@@ -125,7 +133,60 @@ def _compile(loop: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[.
         return build()(loop)
 
 
+@numba.njit(nogil=True)
+def _selected(own):  # type: ignore[no-untyped-def]
+    some = np.uint8(0)
+    every = np.uint8(1)
+    for i in range(own.size):
+        some |= np.uint8(own[i])
+        every &= np.uint8(own[i])
+    return some != 0, every != 0
+
+
 def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns):  # type: ignore[no-untyped-def]
+    count = 0
+    shift = 0.0
+    for run in range(bounds.size - 1):
+        lo = bounds[run]
+        end = bounds[run + 1]
+        acc = 0.0
+        after = last[run]
+        while end > lo:
+            begin = lo
+            if mask is not None:
+                end = _skip(mask, lo, end)
+                begin = _skip_selected(mask, lo, end)
+            if begin < end:
+                acc, after = _stretch(reward, value, begin, end, gamma, factor, acc, after, advantage, returns)
+                if count == 0:
+                    shift = np.float64(advantage[end - 1])
+                count += end - begin
+            end = begin
+    return count, shift
+
+
+@numba.njit(nogil=True)
+def _skip(mask, lo, end):  # type: ignore[no-untyped-def]
+    """The end of the last selected stretch between the two; ``lo`` where there is none."""
+    while end - lo >= STRETCH and not _selected(mask[end - STRETCH : end])[0]:
+        end -= STRETCH
+    while end > lo and not mask[end - 1]:
+        end -= 1
+    return end
+
+
+@numba.njit(nogil=True)
+def _skip_selected(mask, lo, end):  # type: ignore[no-untyped-def]
+    """The begin of the selected stretch that ends there."""
+    while end - lo >= STRETCH and _selected(mask[end - STRETCH : end])[1]:
+        end -= STRETCH
+    while end > lo and mask[end - 1]:
+        end -= 1
+    return end
+
+
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _stretch(reward, value, lo, t, gamma, factor, acc, after, advantage, returns):  # type: ignore[no-untyped-def]
     # The plain recursion waits six cycles per position for its own last result. In a block of eight the local
     # scan is a tree of independent operations, and one multiply-add per block is left on the critical path.
     c1 = factor
@@ -133,133 +194,115 @@ def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns): 
     c3 = c2 * c1
     c4 = c2 * c2
     c5, c6, c7, c8 = c4 * c1, c4 * c2, c4 * c3, c4 * c4
-    count = 0
-    shift = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    for run in range(bounds.size - 1):
-        lo = bounds[run]
-        t = bounds[run + 1]
-        acc = 0.0
-        after = last[run]
-        while t > lo:
-            block = t - lo >= 8
-            if mask is not None and block:
-                m = mask[t - 8 : t]
-                own = ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]))
-                if own == 0:
-                    t -= 8
-                    continue
-                block = own == 8
-            if block:
-                r = reward[t - 8 : t]
-                if value is not None:
-                    v = value[t - 8 : t]
-                    v0, v1, v2, v3 = np.float64(v[0]), np.float64(v[1]), np.float64(v[2]), np.float64(v[3])
-                    v4, v5, v6, v7 = np.float64(v[4]), np.float64(v[5]), np.float64(v[6]), np.float64(v[7])
-                    d0, d1 = r[0] + gamma * v1 - v0, r[1] + gamma * v2 - v1
-                    d2, d3 = r[2] + gamma * v3 - v2, r[3] + gamma * v4 - v3
-                    d4, d5 = r[4] + gamma * v5 - v4, r[5] + gamma * v6 - v5
-                    d6, d7 = r[6] + gamma * v7 - v6, r[7] + gamma * after - v7
-                    after = v0
-                else:
-                    d0, d1, d2, d3 = np.float64(r[0]), np.float64(r[1]), np.float64(r[2]), np.float64(r[3])
-                    d4, d5, d6, d7 = np.float64(r[4]), np.float64(r[5]), np.float64(r[6]), np.float64(r[7])
-                d6 += c1 * d7
-                d4 += c1 * d5
-                d2 += c1 * d3
-                d0 += c1 * d1
-                d5 += c1 * d6
-                d4 += c2 * d6
-                d1 += c1 * d2
-                d0 += c2 * d2
-                d3 += c1 * d4
-                d2 += c2 * d4
-                d1 += c3 * d4
-                d0 += c4 * d4
-                d7 += c1 * acc
-                d6 += c2 * acc
-                d5 += c3 * acc
-                d4 += c4 * acc
-                d3 += c5 * acc
-                d2 += c6 * acc
-                d1 += c7 * acc
-                d0 += c8 * acc
-                acc = d0
-                a = advantage[t - 8 : t]
-                a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7] = d0, d1, d2, d3, d4, d5, d6, d7
-                if returns is not None:
-                    g = returns[t - 8 : t]
-                    if value is not None:
-                        g[0], g[1], g[2], g[3] = d0 + v0, d1 + v1, d2 + v2, d3 + v3
-                        g[4], g[5], g[6], g[7] = d4 + v4, d5 + v5, d6 + v6, d7 + v7
-                    else:
-                        g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7] = d0, d1, d2, d3, d4, d5, d6, d7
-                    if count == 0:
-                        shift = d7
-                    d0, d1, d2, d3 = d0 - shift, d1 - shift, d2 - shift, d3 - shift
-                    d4, d5, d6, d7 = d4 - shift, d5 - shift, d6 - shift, d7 - shift
-                    s1 += ((d0 + d1) + (d2 + d3)) + ((d4 + d5) + (d6 + d7))
-                    s2 += ((d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)) + ((d4 * d4 + d5 * d5) + (d6 * d6 + d7 * d7))
-                    count += 8
-                t -= 8
+    while t - lo >= 8:
+        r = reward[t - 8 : t]
+        if value is not None:
+            v = value[t - 8 : t]
+            v0, v1, v2, v3 = np.float64(v[0]), np.float64(v[1]), np.float64(v[2]), np.float64(v[3])
+            v4, v5, v6, v7 = np.float64(v[4]), np.float64(v[5]), np.float64(v[6]), np.float64(v[7])
+            d0, d1 = r[0] + gamma * v1 - v0, r[1] + gamma * v2 - v1
+            d2, d3 = r[2] + gamma * v3 - v2, r[3] + gamma * v4 - v3
+            d4, d5 = r[4] + gamma * v5 - v4, r[5] + gamma * v6 - v5
+            d6, d7 = r[6] + gamma * v7 - v6, r[7] + gamma * after - v7
+            after = v0
+        else:
+            d0, d1, d2, d3 = np.float64(r[0]), np.float64(r[1]), np.float64(r[2]), np.float64(r[3])
+            d4, d5, d6, d7 = np.float64(r[4]), np.float64(r[5]), np.float64(r[6]), np.float64(r[7])
+        d6 += c1 * d7
+        d4 += c1 * d5
+        d2 += c1 * d3
+        d0 += c1 * d1
+        d5 += c1 * d6
+        d4 += c2 * d6
+        d1 += c1 * d2
+        d0 += c2 * d2
+        d3 += c1 * d4
+        d2 += c2 * d4
+        d1 += c3 * d4
+        d0 += c4 * d4
+        d7 += c1 * acc
+        d6 += c2 * acc
+        d5 += c3 * acc
+        d4 += c4 * acc
+        d3 += c5 * acc
+        d2 += c6 * acc
+        d1 += c7 * acc
+        d0 += c8 * acc
+        acc = d0
+        a = advantage[t - 8 : t]
+        a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7] = d0, d1, d2, d3, d4, d5, d6, d7
+        if returns is not None:
+            g = returns[t - 8 : t]
+            if value is not None:
+                g[0], g[1], g[2], g[3] = d0 + v0, d1 + v1, d2 + v2, d3 + v3
+                g[4], g[5], g[6], g[7] = d4 + v4, d5 + v5, d6 + v6, d7 + v7
             else:
-                stop = max(lo, t - 8)
-                while t > stop:
-                    t -= 1
-                    if mask is not None and not mask[t]:
-                        continue
-                    if value is not None:
-                        acc = (reward[t] + gamma * after - value[t]) + factor * acc
-                        after = np.float64(value[t])
-                    else:
-                        acc = reward[t] + factor * acc
-                    advantage[t] = acc
-                    if returns is not None:
-                        returns[t] = acc
-                        if value is not None:
-                            returns[t] = acc + value[t]
-                        if count == 0:
-                            shift = acc
-                        s1 += acc - shift
-                        s2 += (acc - shift) * (acc - shift)
-                        count += 1
-    return count, shift, s1, s2
+                g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7] = d0, d1, d2, d3, d4, d5, d6, d7
+        t -= 8
+    while t > lo:
+        t -= 1
+        if value is not None:
+            acc = (reward[t] + gamma * after - value[t]) + factor * acc
+            after = np.float64(value[t])
+        else:
+            acc = reward[t] + factor * acc
+        advantage[t] = acc
+        if returns is not None:
+            returns[t] = acc
+            if value is not None:
+                returns[t] = acc + value[t]
+    return acc, after
+
+
+def _moments(x, mask, shift):  # type: ignore[no-untyped-def]
+    # A sum in many lanes: one after the other the additions wait for each other, and reordering them freely would make
+    # the result depend on the vector width.
+    first = np.zeros(STRETCH)
+    second = np.zeros(STRETCH)
+    for lo in range(0, x.size, STRETCH):
+        part = x[lo : lo + STRETCH]
+        if mask is None:
+            for i in range(part.size):
+                d = part[i] - shift
+                first[i] += d
+                second[i] += d * d
+        else:
+            own = mask[lo : lo + STRETCH]
+            if not _selected(own)[0]:
+                continue
+            for i in range(part.size):
+                d = part[i] - shift  # read in any case: a read under a condition is not made a vector
+                d = d if own[i] else 0.0
+                first[i] += d
+                second[i] += d * d
+    return first.sum(), second.sum()
 
 
 def _whiten(mask, mean, scale, x):  # type: ignore[no-untyped-def]
-    if mask is None:
-        for i in range(x.size):
-            x[i] = (x[i] - mean) * scale
-    else:  # padding and observations come in stretches, so most blocks are all selected or not at all
-        for lo in range(0, x.size, 32):
-            part = x[lo : lo + 32]
-            own = mask[lo : lo + 32]
-            selected = 0
-            for i in range(own.size):
-                selected += own[i]
-            if selected == own.size:
-                for i in range(part.size):
-                    part[i] = (part[i] - mean) * scale
-            elif selected > 0:
-                for i in range(part.size):
-                    part[i] = (part[i] - mean) * scale if own[i] else part[i]
+    for lo in range(0, x.size, STRETCH):
+        part = x[lo : lo + STRETCH]
+        if mask is None:
+            for i in range(part.size):
+                part[i] = (part[i] - mean) * scale
+        else:
+            own = mask[lo : lo + STRETCH]
+            if not _selected(own)[0]:
+                continue  # not touched: these pages may not be there yet
+            for i in range(part.size):
+                part[i] = (part[i] - mean) * scale if own[i] else part[i]
 
 
 def _clear(mask, advantage, returns):  # type: ignore[no-untyped-def]
-    for lo in range(0, mask.size, 32):
-        own = mask[lo : lo + 32]
-        selected = 0
-        for i in range(own.size):
-            selected += own[i]
-        if selected == 0:
-            advantage[lo : lo + 32] = 0.0
-            returns[lo : lo + 32] = 0.0
-        elif selected < own.size:
-            for i in range(lo, lo + own.size):
-                if not mask[i]:
-                    advantage[i] = 0.0
-                    returns[i] = 0.0
+    for lo in range(0, mask.size, STRETCH):
+        own = mask[lo : lo + STRETCH]
+        some, every = _selected(own)
+        for x in (advantage, returns):
+            part = x[lo : lo + STRETCH]
+            if not some:
+                part[:] = 0.0
+            elif not every:
+                for i in range(part.size):
+                    part[i] = part[i] if own[i] else 0.0
 
 
 def _starts(seg, out):  # type: ignore[no-untyped-def]

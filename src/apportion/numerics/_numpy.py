@@ -16,7 +16,7 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 BLOCK = 32
 SHORT = 16
 """Runs up to this length go position by position over all runs at once: a block would be mostly filling."""
-CHUNK = 2**17
+CHUNK = 2**18
 """Positions handled at a time, so that the temporaries stay in the cache."""
 
 Moments = tuple[int, float, float, float]
@@ -43,6 +43,7 @@ def gae(
     ``last_R`` the value after each run.
     """
     count, shift, first_moment, second_moment = 0, 0.0, 0.0, 0.0
+    room = Room()
     for a, b in _chunks(bounds_R):
         lo, hi = int(bounds_R[a]), int(bounds_R[b])
         run_R = bounds_R[a : b + 1] - lo
@@ -57,17 +58,22 @@ def gae(
                 continue
         reward = _gather(reward_X, lo, hi, spans)
         value = None if value_X is None else _gather(value_X, lo, hi, spans)
-        if value is None:
-            a_X = reward.astype(np.float64)
-        else:
-            a_X = np.subtract(reward, value, dtype=np.float64)
-            a_X[:-1] += np.multiply(value[1:], gamma, dtype=np.float64)
+        a_X = room.of("a", len(reward))
+        a_X[:] = reward
+        if value is not None:
+            v_X, after_X = room.of("v", len(value)), room.of("after", len(value))
+            v_X[:] = value
             end = run_R[1:] - 1
-            a_X[end] = reward[end].astype(np.float64) + gamma * last - value[end]
-        scan(a_X, run_R, factor)
+            np.multiply(v_X[1:], gamma, out=after_X[:-1])
+            after_X[end] = gamma * last
+            a_X += after_X
+            a_X -= v_X
+        scan(a_X, run_R, factor, room)
         _scatter(a_X, advantage_X, lo, hi, spans)
         if returns_X is not None:
-            _scatter(a_X if value is None else a_X + value, returns_X, lo, hi, spans)
+            if value is not None:
+                v_X += a_X
+            _scatter(a_X if value is None else v_X, returns_X, lo, hi, spans)
             if count == 0:
                 shift = float(a_X[-1])
             count += len(a_X)
@@ -139,7 +145,21 @@ def centred(
     out_X[where] = (x_X[where] - mean_S[seg]) / divisor_S[seg]
 
 
-def scan(x_X: FloatArray, bounds_R: IntArray, factor: float) -> None:
+class Room:
+    """Float64 scratch that is kept from one chunk to the next: pages that are given back must be cleared again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, FloatArray] = {}
+
+    def of(self, name: str, size: int) -> FloatArray:
+        """So many numbers under a name, uninitialised; what was under this name before is gone."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < size:
+            kept = self._kept[name] = np.empty(size)
+        return kept[:size]
+
+
+def scan(x_X: FloatArray, bounds_R: IntArray, factor: float, room: Room | None = None) -> None:
     """In place: x[t] += factor·x[t+1] backwards inside each run. What is not finite stays inside its run."""
     if factor == 0.0 or len(x_X) == 0:
         return
@@ -150,7 +170,7 @@ def scan(x_X: FloatArray, bounds_R: IntArray, factor: float) -> None:
             _by_position(x_X, start_R[~long], size_R[~long], factor)
             start_R, size_R = start_R[long], size_R[long]
         if len(size_R):
-            _by_block(x_X, start_R, size_R, factor)
+            _by_block(x_X, start_R, size_R, factor, room or Room())
 
 
 def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
@@ -164,7 +184,7 @@ def _by_position(out_X: FloatArray, start_R: IntArray, size_R: IntArray, factor:
         out_X[at] += factor * out_X[at + 1]
 
 
-def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float) -> None:
+def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: float, room: Room) -> None:
     """In place, in blocks of 32; the last block of a run is filled up with zeros.
 
     All blocks go one position at a time, side by side: what each adds up to, then, knowing what the next hands over,
@@ -173,10 +193,12 @@ def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: floa
     """
     bounds = _ends(-(-size_R // BLOCK))
     first_R, last_R = bounds[:-1], bounds[1:] - 1
-    block = np.empty((int(bounds[-1]), BLOCK))
+    blocks = int(bounds[-1])
+    block = room.of("block", blocks * BLOCK).reshape(blocks, BLOCK)
     block[last_R] = 0.0
     _copy(x_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
-    side = np.ascontiguousarray(block.T)
+    side = room.of("side", blocks * BLOCK).reshape(BLOCK, blocks)
+    np.copyto(side, block.T)
     head = side[-1].copy()
     for k in range(BLOCK - 2, -1, -1):
         head *= factor
@@ -185,7 +207,7 @@ def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: floa
         fine = ~np.logical_or.reduceat(~np.isfinite(head), first_R)
         _by_position(x_X, start_R[~fine], size_R[~fine], factor)
         if fine.any():
-            _by_block(x_X, start_R[fine], size_R[fine], factor)
+            _by_block(x_X, start_R[fine], size_R[fine], factor, Room())
         return
     scan(head, bounds, factor**BLOCK)
     carry = np.append(head[1:], 0.0)  # what the next block of the same run hands over
