@@ -14,6 +14,7 @@ from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
 from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.params import method_params
+from apportion.cli.volume import assign_folder, is_folder, more_paths, no_folder_options
 from apportion.credit import Credit
 from apportion.data import Batch
 from apportion.errors import ConfigError, ResourceError
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 @asks
 def assign(
     context: typer.Context,
-    path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
+    path: Path = typer.Argument(
+        help="Rollouts: our JSONL or Parquet, or a chat log in a known format; or a folder of Parquet files."
+    ),
     method: str = typer.Option("gigpo", "--method", "-m", help="Name or expression, like 'grpo | whiten'."),
     unit: str = typer.Option(
         "",
@@ -38,12 +41,18 @@ def assign(
     states: str = typer.Option(
         "exact", "--states", help="What counts as one state: exact, normalised, learned, near or blocks."
     ),
-    out: Path = typer.Option(None, "--out", "-o", help="Write the credit here (.jsonl or .parquet)."),
+    out: Path = typer.Option(
+        None,
+        "--out",
+        "-o",
+        help="Write the credit here (.jsonl or .parquet); a folder: file by file.",
+    ),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    engine: str = typer.Option("local", "--engine", help="Who credits a folder: local, or ray."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
     *,
     asking: Asking,
@@ -54,21 +63,31 @@ def assign(
 
     Methods that ask go on where they were stopped: the same command with the same --cache pays for nothing twice.
 
+    A folder (or several files) and --out FOLDER credit each Parquet file by itself; a killed run goes on from there.
+
     Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
     """
     from apportion.assign import check_expression, required_cut
     from apportion.credit.files import check_credit_path, write_credit
 
-    if not path.exists() and any(Path(argument).exists() for argument in context.args):
+    folder = is_folder(out)
+    files, arguments = more_paths(context.args) if folder else ([], context.args)
+    if not path.exists() and not folder and any(Path(argument).exists() for argument in arguments):
         raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
-    params = method_params(context.args)
+    params = method_params(arguments)
     if isinstance(params.get("grams"), str):
         params["grams"] = grams_of(params["grams"])
     asking.take(params, method)
     check_expression(method, params)
+    cut = checked_cut(unit or required_cut(method), states)
+    if folder:
+        no_folder_options(form=form, group_by=group_by)
+        assign_folder([path, *files], out, method, cut, params, skip_bad=skip_bad, engine=engine, json=json)
+        return
+    if engine != "local":
+        raise ConfigError(f"--engine {engine} credits a folder file by file; give --out FOLDER")
     if out is not None:
         check_credit_path(out)
-    cut = checked_cut(unit or required_cut(method), states)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
     _check_somebody(method, units, params, asking)
     batch = units.batch

@@ -75,10 +75,13 @@ def _line(line: bytes, path: Path, number: int) -> dict[str, Any]:
 
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     for key in dict.fromkeys([*before, *now]):
-        if before.get(key) != now.get(key):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            _check_same(old, new, folder)
+        elif old != new:
             raise ConfigError(
-                f"{folder} was begun with {key} {json.dumps(before.get(key))}, now it is "
-                f"{json.dumps(now.get(key))}; go on with the former, or give another folder"
+                f"{folder} was begun with {key} {json.dumps(old)}, now it is {json.dumps(new)}; go on with the former, "
+                "or give another folder"
             )
 
 

@@ -44,6 +44,11 @@ class Summary:
     counts: Mapping[str, int]
     problems: Sequence[str]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        files = {"files": self.files, "fresh": self.fresh, "kept": self.kept, "redone": self.redone}
+        return {**files, **self.counts, "problems": list(self.problems)}
+
 
 def assign_files(
     given: Sequence[str | os.PathLike[str]],

@@ -1,0 +1,89 @@
+"""Folders of rollouts on the command line: what is a folder's work, its bar and its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apportion.cli.output import emit_json, progress, remark, table
+from apportion.errors import ConfigError
+
+if TYPE_CHECKING:
+    from apportion.adapters.volume import Summary
+
+
+def is_folder(out: Path | None) -> bool:
+    """The output names a folder: it is one, or its name has no ending."""
+    return out is not None and (out.is_dir() or (not out.exists() and not out.suffix))
+
+
+def more_paths(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Further files before the first option, as a shell makes of ``big/*.parquet``, and the other arguments."""
+    rest = list(arguments)
+    paths = []
+    while rest and not rest[0].startswith("-"):
+        paths.append(Path(rest.pop(0)))
+    return paths, rest
+
+
+def assign_folder(
+    paths: Sequence[Path],
+    out: Path,
+    method: str,
+    cut: tuple[str, dict[str, Any]],
+    params: dict[str, Any],
+    *,
+    skip_bad: bool,
+    engine: str,
+    json: bool,
+) -> None:
+    """Credit every file by itself, and tell what was done."""
+    from apportion.adapters.volume import assign_files
+
+    level, options = cut
+    with progress(f"crediting {paths[0]}") as advance:
+        seen = 0
+
+        def told(done: int, files: int, name: str) -> None:
+            nonlocal seen
+            advance(done - seen, name, total=files)
+            seen = done
+
+        summary = assign_files(
+            paths,
+            out,
+            method,
+            unit=level,
+            options=options,
+            params=params,
+            skip_bad=skip_bad,
+            engine=engine,
+            told=told,
+        )
+    if json:
+        emit_json({"schema": "apportion.assign.folder/1", "out": str(out), "method": method, **summary.to_dict()})
+        return
+    _show(summary, f"{method}: {summary.files} files into {out}")
+    for sentence in summary.problems:
+        remark(f"skipped: {sentence}")
+    if summary.kept:
+        remark(f"{summary.kept} of {summary.files} files were finished before and are kept")
+    if summary.redone:
+        remark(f"{summary.redone} were credited again, because their rollouts have changed")
+
+
+def no_folder_options(*, form: str | None, group_by: str | None) -> None:
+    """Raise for options that only a single file has."""
+    for name, value in (("--from", form), ("--group-by", group_by)):
+        if value is not None:
+            raise ConfigError(f"{name} is for foreign formats, and a folder is Parquet of ours; convert it first")
+
+
+def _show(summary: Summary, title: str) -> None:
+    counts = summary.counts
+    table(
+        title,
+        ["rollouts", "groups", "units", "unknown units", "dropped units", "skipped rows"],
+        [[str(counts[name]) for name in ("rollouts", "groups", "units", "unknown_units", "dropped_units", "skipped")]],
+    )
