@@ -73,15 +73,16 @@ class Ruler(BaseResource):
                 rest = rest_of(rollout, place.step, place.token)
                 most = limit_of(ask, self.max_tokens if self.max_tokens is not None else max(rest, 1))
                 single = len(rollout.steps) - 1 == place.step
-                return Load(prompt, most, float(min(rest, most)), exact=ids and single and not ask.without)
+                known = ids and single and not ask.without and not isinstance(first, str)
+                return Load(prompt, most, float(min(rest, most)), exact=known)
             case Judge(units=units, focus=focus):
                 most = VERDICT_TOKENS * (len(units) if focus is None else 1)
                 last = focus is None or focus + 1 == len(units)
                 shown = len(rollout.steps) if last else units[(focus or 0) + 1].step
                 return Load(_size(rollout, shown), most, most / 2, exact=False)
-            case Logprob(at=place, target=target, frame=frame):
+            case Logprob(at=place, until=until, target=target, frame=frame):
                 prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
-                own = sampled(rollout.steps[place.step]) - place.token
+                own = (sampled(rollout.steps[place.step]) if until is None else until) - place.token
                 prompt += own if target is None else tokens_of(target)
                 return Load(prompt, 0, 0.0, exact=ids and frame is None and target is None)
             case Score(upto=place) if place is not None:
