@@ -155,6 +155,21 @@ def test_both_kinds_of_kernel_agree_on_a_large_ragged_batch(monkeypatch, dtype, 
 
 
 @numba
+@pytest.mark.parametrize("setting", [None, "0"])
+def test_exact_kernels_that_a_large_input_loaded_serve_small_ones(monkeypatch, setting):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    if setting is not None:
+        monkeypatch.setenv(kernels.VARIABLE, setting)
+    twin = importlib.import_module("apportion.numerics._numpy_prefix")
+    with monkeypatch.context() as loaded:
+        loaded.delitem(sys.modules, "apportion.numerics._numba_prefix", raising=False)
+        assert kernels.pick(1, "prefix", exact=True) is twin
+    compiled = importlib.import_module("apportion.numerics._numba_prefix")
+    assert kernels.pick(1, "prefix", exact=True) is (twin if setting == "0" else compiled)
+    assert kernels.pick(1, "prefix") is twin
+
+
+@numba
 @pytest.mark.parametrize("seed", range(6))
 def test_stretches_of_a_mask_of_any_length_around_those_looked_at_together(monkeypatch, seed):
     """Observations and samples of 1 to 700 positions in turn, rows padded on the right, garbage outside the mask."""

@@ -58,7 +58,7 @@ def cutpoint_starts(
         raise DataError(f"{name}: bounds_R must be flat, begin with 0 and end with the number of tokens, {logp.size}")
     if (np.diff(bounds) < 0).any():
         raise DataError(f"{name}: bounds_R must not decrease; give the first position of each run")
-    kernel, limit = kernels.pick(len(logp), "cutpoints"), _limit(rho)
+    kernel, limit = kernels.pick(len(logp), "cutpoints", exact=True), _limit(rho)
     out: IntArray
     if count is not None:
         out = kernel.by_count(logp, bounds, limit, int(count))

@@ -84,6 +84,6 @@ def mark_grams(ids_X: Array, bounds_R: IntArray, table: GramTable) -> Marks:
         raise DataError(f"mark_grams: bounds_R must be flat, begin with 0 and end with the number of ids, {ids.size}")
     marks = Marks(np.zeros(len(ids), dtype=np.bool_), np.zeros(len(table), dtype=np.int64))
     if len(table) and len(ids):
-        kernel = kernels.pick(len(ids), "grams")
+        kernel = kernels.pick(len(ids), "grams", exact=True)
         kernel.mark(ids, bounds, table.first_V, table.start_V, table.offset_G, table.flat, *marks)
     return marks

@@ -2,8 +2,8 @@
 
 Both modules hold the same functions with the same arguments, so a caller writes
 ``pick(size).gae(...)``. Further families have a pair of modules of their own: ``pick(size, "grams")`` chooses between
-`_numba_grams` and `_numpy_grams`. The choice depends on the size of the input and the environment alone, never on what
-ran before: a resumed run must repeat the same roundings.
+`_numba_grams` and `_numpy_grams`. Where roundings may differ, the choice depends on the size of the input and the
+environment alone, never on what ran before: a resumed run must repeat them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ def one_for_all_sizes() -> Iterator[None]:
         _SIZE_MATTERS.reset(token)
 
 
-def pick(size: int, family: str = "") -> ModuleType:
+def pick(size: int, family: str = "", *, exact: bool = False) -> ModuleType:
     """The module of kernels of one family for an input of ``size`` positions.
+
+    Args:
+        size: positions. family: see above.
+        exact: both modules give the same bits, as counts and positions do: small inputs then use compiled kernels too
+            where a large one has loaded them, since nothing is left to pay for and nothing can differ.
 
     Raises:
         MissingExtra: APPORTION_NUMBA=1 without numba.
@@ -61,12 +66,16 @@ def pick(size: int, family: str = "") -> ModuleType:
 
 @functools.cache
 def _twin(family: str) -> ModuleType:
-    return importlib.import_module("apportion.numerics._numpy" + (f"_{family}" if family else ""))
+    return importlib.import_module(_name("_numpy", family))
 
 
 @functools.cache
 def _compiled(family: str) -> ModuleType | None:
     try:
-        return importlib.import_module("apportion.numerics._numba" + (f"_{family}" if family else ""))
+        return importlib.import_module(_name("_numba", family))
     except ImportError:  # not installed, or a numba that refuses this NumPy
         return None
+
+
+def _name(kind: str, family: str) -> str:
+    return f"apportion.numerics.{kind}" + (f"_{family}" if family else "")

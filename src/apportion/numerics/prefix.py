@@ -71,7 +71,7 @@ def _blocks(
     size = np.diff(bounds)
     block = np.concatenate(([0], np.cumsum(size * size)))
     shared = np.empty(int(block[-1]), dtype=np.int64)
-    kernels.pick(len(token), "prefix").lcp(token, start[order], stop[order], bounds, block, shared)
+    kernels.pick(len(token), "prefix", exact=True).lcp(token, start[order], stop[order], bounds, block, shared)
     return order, bounds, block, shared
 
 
@@ -96,7 +96,7 @@ def prefix_runs(
     end = stop if limit_N is None else np.clip(np.asarray(limit_N, dtype=np.int64), start, stop)
     chosen = np.ones(n, dtype=bool) if where is None else np.asarray(where, dtype=bool)
     blocks = _blocks(token_X, start, end, group_of_N)
-    seq, at, node, members = kernels.pick(len(token_X), "prefix").runs(*blocks, stop - start, chosen)
+    seq, at, node, members = kernels.pick(len(token_X), "prefix", exact=True).runs(*blocks, stop - start, chosen)
     return Runs(seq, start[seq] + at, node, members)
 
 

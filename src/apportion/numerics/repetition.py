@@ -33,7 +33,7 @@ def repetition(sequences: Sequence[str | Array]) -> FloatArray:
     bounds_N = np.concatenate(([0], np.cumsum(size_N)))
     repeated_N = np.zeros(len(codes), dtype=np.int64)
     if bounds_N[-1]:
-        kernel = kernels.pick(COST * int(bounds_N[-1]), "repetition")
+        kernel = kernels.pick(COST * int(bounds_N[-1]), "repetition", exact=True)
         kernel.repeated_substrings(np.concatenate(codes), bounds_N, repeated_N)
     return repeated_N / np.maximum(size_N * (size_N + 1) / 2, 1.0)
 
