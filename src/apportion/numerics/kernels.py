@@ -54,7 +54,10 @@ def pick(size: int, family: str = "", *, exact: bool = False) -> ModuleType:
         MissingExtra: APPORTION_NUMBA=1 without numba.
     """
     setting = os.environ.get(VARIABLE, "")
-    if setting == "0" or (setting != "1" and (size < THRESHOLD or not _SIZE_MATTERS.get())):
+    small = size < THRESHOLD or not _SIZE_MATTERS.get()
+    if exact and _name("_numba", family) in sys.modules:
+        small = False
+    if setting == "0" or (small and setting != "1"):
         return _twin(family)
     compiled = _compiled(family)
     if compiled is None:
