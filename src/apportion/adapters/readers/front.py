@@ -9,12 +9,11 @@ from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from apportion.adapters.readers.json_stream import Item, stream_json
-from apportion.adapters.readers.records import PARQUET
+from apportion.adapters.readers.records import PARQUET, start_of
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, get, known
 from apportion.adapters.readers.report import ReadReport
 from apportion.adapters.readers.rows import columns_of, stream_rows
 from apportion.data import Trajectory
-from apportion.data.compress import open_read
 from apportion.data.skipped import Skipped, kept
 from apportion.errors import ConfigError, FormatError
 
@@ -163,11 +162,7 @@ def _recognise(path: Path) -> tuple[Detection | None, str]:
 
 
 def _head(path: Path) -> tuple[Head, str]:
-    with open_read(path) as file:
-        try:
-            start = file.read(PEEK)
-        except (OSError, EOFError) as error:
-            raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
+    start = start_of(path, PEEK)
     if not start.strip():
         return Head(start, ()), "the file is empty"
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):

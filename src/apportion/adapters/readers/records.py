@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,9 +24,20 @@ PARQUET = b"PAR1"
 
 def stream_values(path: Path, *, whole: Callable[[Any], bool] | None = None) -> Items:
     """The JSON values of a file, or the rows of a Parquet file."""
+    return stream_rows(path) if start_of(path, len(PARQUET)) == PARQUET else stream_json(path, whole=whole)
+
+
+def start_of(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked.
+
+    Raises:
+        FormatError: there is no such file, or its compressed data are damaged.
+    """
     with open_read(path) as file:
-        parquet = file.read(len(PARQUET)) == PARQUET
-    return stream_rows(path) if parquet else stream_json(path, whole=whole)
+        try:
+            return file.read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
 
 
 def of_records(
@@ -78,10 +90,8 @@ def _made(convert: Convert, value: Any, at: str, context: Context) -> Trajectory
         made = convert(value, at, context)
         for trajectory in made if isinstance(made, list) else [made]:
             check_trajectory(trajectory, at)
-    except FormatError as error:
-        return error
-    except DataError as error:
-        return FormatError(str(error))
+    except DataError as error:  # a step does not know where it stands
+        return FormatError(str(error) if at in str(error) else f"{at}: {error}")
     except RecursionError:
         return FormatError(f"{at}: nested too deep to be read; flatten it")
     return made

@@ -84,7 +84,7 @@ def _message(choice: Any, at: str, response: dict[str, Any]) -> dict[str, Any]:
     message = choice.get("message") if isinstance(choice, dict) else None
     if message is None and isinstance(choice, dict) and isinstance(choice.get("text"), str):
         message = {"role": "assistant", "content": choice["text"]}
-    if not is_message(message):
+    if not isinstance(message, dict) or not is_message(message):
         raise FormatError(f"{at}: no message with a role; give what was answered")
     told = choice.get("logprobs")
     told = told.get("content") if isinstance(told, dict) else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from apportion.adapters.readers.records import of_records
+from apportion.adapters.readers.records import of_records, start_of
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, register
 from apportion.data import Trajectory
-from apportion.data.compress import open_read
 from apportion.data.read import stream
 from apportion.data.record import from_record
 
@@ -50,8 +49,7 @@ def _ours(record: Any) -> bool:
 
 
 def _is_list(path: Path) -> bool:
-    with open_read(path) as file:
-        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    return start_of(path, 64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def _record(value: Any, at: str, context: Context) -> Trajectory:

@@ -20,11 +20,10 @@ from typing import Any
 
 from apportion.adapters.readers import fields
 from apportion.adapters.readers.json_stream import LONGEST
-from apportion.adapters.readers.records import all_of, of_records
+from apportion.adapters.readers.records import PARQUET, all_of, of_records, start_of
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, register
 from apportion.adapters.readers.transcript import is_labelled, is_prompted, steps_of
 from apportion.data import Step, Trajectory
-from apportion.data.compress import open_read
 from apportion.errors import FormatError
 
 TRACES = ("trace", "trajectory", "traj", "scratchpad", "log", "text", "prompt_text")
@@ -54,25 +53,33 @@ def sniff(head: Head) -> tuple[float, str]:
 
 def read(path: Path, context: Context) -> Trajectories:
     """JSON as records; anything else as one text, or one rollout per environment in it."""
-    with open_read(path) as file:
-        start = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start[:1] in (b"{", b"["):
+    start = start_of(path, 64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start[:1] in (b"{", b"[") or start[: len(PARQUET)] == PARQUET:
         yield from _of_json(path, context)
         return
-    with open_read(path) as file:
-        raw = file.read(LONGEST + 1)
+    text = _whole(path)
+    pieces = _ENVIRONMENT.split(text)
+    if len(pieces) == 1:
+        if not (is_prompted(text) or is_labelled(text)):
+            raise FormatError(f"{path}: no action in this text; lines of them begin with > or with Action:")
+        yield from all_of(_convert, {"log": text, "_name": os.path.basename(os.fspath(path))}, f"{path}", context)
+    for number, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        if body.strip("#\n ") == "Success":
+            context.report.note("environments that an earlier trial solved: not played again, left out")
+            continue
+        at = f"{path}, environment {number}"
+        yield from all_of(_convert, {"log": body.rstrip("#\n "), "_name": number}, at, context)
+
+
+def _whole(path: Path) -> str:
+    """The text of the file."""
+    raw = start_of(path, LONGEST + 1)
     if len(raw) > LONGEST:
         raise FormatError(f"{path}: a text of more than {LONGEST >> 20} MiB; split it by rollout")
     try:
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
-    pieces = _ENVIRONMENT.split(text)
-    if len(pieces) == 1:
-        yield from all_of(_convert, {"log": text, "_name": os.path.basename(os.fspath(path))}, f"{path}", context)
-    for number, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        at = f"{path}, environment {number}"
-        yield from all_of(_convert, {"log": body.rstrip("#\n "), "_name": number}, at, context)
 
 
 def _walk(value: Any, names: tuple[str, ...], at: str) -> Iterator[tuple[tuple[str, ...], Any, str]]:
