@@ -7,23 +7,34 @@ from pathlib import Path
 import typer
 
 from apportion.cli.output import emit_json, progress, remark
+from apportion.cli.volume import group_folder, is_folder
 from apportion.errors import ConfigError
 
 
 def convert(
     path: Path = typer.Argument(help="A file or folder in a known format."),
-    out: Path = typer.Option(..., "--out", "-o", help="Where to write our schema (.jsonl, .jsonl.gz or .parquet)."),
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="Where to write our schema (.jsonl, .jsonl.gz or .parquet); a folder: in whole groups."
+    ),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    engine: str = typer.Option("local", "--engine", help="Who writes a folder: local, or ray."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
 ) -> None:
     """Turn a log into our schema; says which format it is and why, what it could not know and what it dropped.
 
+    --out FOLDER writes Parquet files each of which holds whole groups, in little memory, as `assign` wants a folder.
+
     Example: apportion convert results.json --out runs.jsonl
     """
+    if is_folder(out):
+        group_folder(path, out, form=form, group_by=group_by, skip_bad=skip_bad, engine=engine, json=json)
+        return
+    if engine != "local":
+        raise ConfigError(f"--engine {engine} writes a folder of whole groups; give --out FOLDER")
     from apportion.adapters.readers import read_any
     from apportion.data import write
 

@@ -43,13 +43,6 @@ def assign_folder(
 
     level, options = cut
     with progress(f"crediting {paths[0]}") as advance:
-        seen = 0
-
-        def told(done: int, files: int, name: str) -> None:
-            nonlocal seen
-            advance(done - seen, name, total=files)
-            seen = done
-
         summary = assign_files(
             paths,
             out,
@@ -59,7 +52,7 @@ def assign_folder(
             params=params,
             skip_bad=skip_bad,
             engine=engine,
-            told=told,
+            told=_bar(advance),
         )
     if json:
         emit_json({"schema": "apportion.assign.folder/1", "out": str(out), "method": method, **summary.to_dict()})
@@ -71,6 +64,45 @@ def assign_folder(
         remark(f"{summary.kept} of {summary.files} files were finished before and are kept")
     if summary.redone:
         remark(f"{summary.redone} were credited again, because their rollouts have changed")
+
+
+def group_folder(
+    path: Path, out: Path, *, form: str | None, group_by: str | None, skip_bad: bool, engine: str, json: bool
+) -> None:
+    """Write files of whole groups, and tell what was done."""
+    from apportion.adapters.volume import group_files
+
+    with progress(f"grouping {path.name}") as advance:
+        done = group_files(
+            [path],
+            out,
+            form=form,
+            group_by=group_by,
+            skip_bad=skip_bad,
+            engine=engine,
+            told=_bar(advance),
+        )
+    if json:
+        emit_json({"schema": "apportion.convert.folder/1", "out": str(out), **done.to_dict()})
+        return
+    for sentence in done.remarks:
+        remark(sentence)
+    skipped = f", {done.skipped} rows skipped" if done.skipped else ""
+    remark(
+        f"wrote {done.rollouts} rollouts in {done.groups} whole groups from {done.inputs} files to {done.files} in "
+        f"{out}{skipped}; credit them with `apportion assign {out} --out CREDITED/`"
+    )
+
+
+def _bar(advance: Any) -> Any:
+    seen = 0
+
+    def told(done: int, pieces: int, name: str) -> None:
+        nonlocal seen
+        advance(done - seen, name, total=pieces)
+        seen = done
+
+    return told
 
 
 def no_folder_options(*, form: str | None, group_by: str | None) -> None:

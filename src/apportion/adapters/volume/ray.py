@@ -69,11 +69,11 @@ class RayEngine:
             yield name, result
 
 
-def _done(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ApportionError | None]:
-    """What a worker does; a sentence of ours travels as a value, so that Ray adds nothing to it and tries no more."""
+def _done(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    """What a worker does; what is wrong travels as a value, so that Ray adds nothing to it and tries no more."""
     try:
         return function(*arguments), None
-    except ApportionError as error:
+    except (ApportionError, OSError) as error:
         return None, error
 
 

@@ -88,7 +88,7 @@ def assign_files(
     folder.mkdir(parents=True, exist_ok=True)
     with journal(folder, {**plan.header, "skip_bad": skip_bad}) as book:
         _check_gone(book, sources, folder)
-        _sweep(folder)
+        sweep(folder)
         groups = _whole(sources, " ".join(map(str, given)), runner)
         todo, redone = _todo(sources, book, folder)
         done = len(sources) - len(todo)
@@ -187,7 +187,7 @@ def _check_apart(folder: Path, sources: Sequence[Source]) -> None:
             raise ConfigError(f"{folder} holds the rollouts themselves; give another folder for the credit")
 
 
-def _sweep(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     """Remove what a killed run was about to write; nobody else is at this folder."""
     for path in folder.rglob(".*.tmp"):
         if re.fullmatch(r"\..+\.[0-9a-f]{8}\.tmp", path.name):

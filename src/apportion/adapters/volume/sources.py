@@ -24,6 +24,24 @@ class Source:
     path: str
 
 
+def find_any(given: Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """Files of rollouts in any format, in folders (those below them too), patterns and paths, by path.
+
+    Raises:
+        DataError: nothing is there.
+    """
+    found: dict[str, Source] = {}
+    for item in (os.fspath(each) for each in given):
+        if os.path.isdir(item):
+            inside = [path for path in _inside(Path(item)) if path.name.endswith((".parquet", *OTHERS))]
+        else:
+            inside = [Path(item)] if os.path.isfile(item) else [Path(f) for f in glob.glob(item, recursive=True)]
+        found.update((str(path), Source(str(path), str(path))) for path in inside)
+    if not found:
+        raise DataError(f"{', '.join(map(str, given))}: no rollouts are there; give a folder, a pattern or files")
+    return [found[name] for name in sorted(found)]
+
+
 def find_sources(given: Sequence[str | os.PathLike[str]]) -> list[Source]:
     """The Parquet files of folders (those below them too), patterns and paths, by name.
 
@@ -48,7 +66,7 @@ def find_sources(given: Sequence[str | os.PathLike[str]]) -> list[Source]:
 def _of(item: str) -> list[Source]:
     path = Path(item)
     if path.is_dir():
-        inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not _hidden(file.relative_to(path))]
+        inside = _inside(path)
         for file in inside:
             if file.name.endswith(OTHERS):
                 raise DataError(
@@ -65,8 +83,10 @@ def _parquet_name(path: Path) -> str:
     return path.name if path.suffix == ".parquet" else f"{path.name}.parquet"
 
 
-def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
+def _inside(folder: Path) -> list[Path]:
+    """Its files, but for those whose path begins anywhere with a dot or an underscore."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in files if not any(p.startswith((".", "_")) for p in path.relative_to(folder).parts)]
 
 
 def identity(path: str) -> dict[str, Any]:
