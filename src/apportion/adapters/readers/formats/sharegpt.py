@@ -68,7 +68,7 @@ def message(turn: Any, at: str, context: Context) -> dict[str, Any]:
         raise FormatError(f"{at}: value is {fields.kind(turn['value'])}; give a text")
     more = {name: turn[name] for name in ("weight", "name") if turn.get(name) is not None}
     if who in CALLS:
-        return {"role": "assistant", "content": None, "tool_calls": _called(turn["value"], at), **more}
+        return {"role": "assistant", "content": None, "tool_calls": _called(turn.get("value")), **more}
     for name in turn:
         if name not in ("from", "value", "weight", "name"):
             context.report.note(f"turn field {name[:40]!r} left out")
@@ -114,7 +114,7 @@ def _chat(record: Any) -> str:
     return next((name for name in CHATS if isinstance(record.get(name), list)), "")
 
 
-def _called(value: Any, at: str) -> list[Any]:
+def _called(value: Any) -> list[Any]:
     """Tool calls from the text of one; what is not JSON stays a text and is flagged where calls are read."""
     try:
         told = json.loads(value)
