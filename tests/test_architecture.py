@@ -28,13 +28,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "losses": {"errors", "credit"},
     "models": {"errors", "data", "units", "credit", "losses"},
     "envs": {"errors", "data"},
-    "check": {"errors", "numerics", "data", "units", "credit"},
-    "report": {"errors", "data", "units", "credit", "check"},
     "grams": {"errors", "numerics", "data", "units"},
+    "check": {"errors", "numerics", "data", "units", "credit", "grams"},  # grams: phrases that are used as filler
+    "report": {"errors", "data", "units", "credit", "check"},
+    "recommend": {"errors", "numerics", "data", "units", "credit", "asks", "methods", "resources", "assign", "check"},
     "adapters": {"errors", "numerics", "data", "units", "credit", "asks", "methods", "resources", "assign", "losses"},
     "testing": {"errors", "numerics", "data", "units", "credit", "asks", "methods"},  # data: checks draw rollouts
 }
-MAY_IMPORT["train"] = set(MAY_IMPORT) - {"check", "report", "adapters", "testing"}
+MAY_IMPORT["train"] = set(MAY_IMPORT) - {"check", "report", "recommend", "adapters", "testing"}
 MAY_IMPORT["bench"] = set(MAY_IMPORT) - {"adapters"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 

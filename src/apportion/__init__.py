@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         FormatError,
         MissingExtra,
         ResourceError,
+        StopRun,
         UnknownName,
     )
     from apportion.methods.describe import describe, methods
@@ -48,7 +49,7 @@ _ROOMS = {
     "apportion.credit": "Cost Credit Padded TokenAdvantages read_credit",
     "apportion.data": "Batch Row Step Trajectory fold on_truncated read stream unfold",
     "apportion.errors": "ApportionError BudgetError CheckpointError ConfigError DataError EnvError FormatError "
-    "MissingExtra ResourceError UnknownName",
+    "MissingExtra ResourceError StopRun UnknownName",
     "apportion.methods.describe": "describe methods",
     "apportion.methods.registry": "register",
     "apportion.report": "report",
@@ -119,6 +120,7 @@ __all__ = [
     "ResourceError",
     "Row",
     "Step",
+    "StopRun",
     "TokenAdvantages",
     "Trajectory",
     "Units",

@@ -7,6 +7,8 @@ To add one: subclass the base *and* a standard error, and document when it is ra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class ApportionError(Exception):
     """Base of every error raised on purpose."""
@@ -49,6 +51,18 @@ class ResourceError(ApportionError, RuntimeError):
 
 class BudgetError(ApportionError, ValueError):
     """What would be asked costs more than was allowed; raised before anything is asked."""
+
+
+class StopRun(ApportionError, RuntimeError):
+    """Raised by who listens to a training run, to end it; the sentence says why.
+
+    Attributes:
+        numbers: for the log of the run, by name.
+    """
+
+    def __init__(self, reason: str, numbers: Mapping[str, float] | None = None) -> None:
+        super().__init__(reason)
+        self.numbers = dict(numbers or {})
 
 
 def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:

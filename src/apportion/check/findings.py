@@ -51,10 +51,18 @@ class Findings(tuple[Finding, ...]):
 
     subject: Mapping[str, int]
     """How much was looked at: counts by name."""
+    measures: Mapping[str, Mapping[str, Any]]
+    """Numbers that are worth a look whether or not something is wrong, by the name of the measure."""
 
-    def __new__(cls, findings: Iterable[Finding], subject: Mapping[str, int]) -> Findings:
+    def __new__(
+        cls,
+        findings: Iterable[Finding],
+        subject: Mapping[str, int],
+        measures: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Findings:
         out = super().__new__(cls, sorted(findings, key=_rank))
         out.subject = dict(subject)
+        out.measures = dict(measures or {})
         return out
 
     @property
@@ -79,6 +87,7 @@ class Findings(tuple[Finding, ...]):
             "counts": {severity: sum(f.severity == severity for f in self) for severity in SEVERITIES},
             "exit_code": self.exit_code,
             "findings": [finding.to_dict() for finding in self],
+            "measures": {name: dict(numbers) for name, numbers in self.measures.items()},
         }
 
 

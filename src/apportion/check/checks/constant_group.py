@@ -13,7 +13,7 @@ MANY = 0.5
 """Share of the groups from which on it is a warning."""
 
 
-@register("constant-group", on="batch")
+@register("constant-group", on="batch", cheap=True)
 def constant_group(batch: Batch) -> Yields:
     """Groups of several rollouts with equal outcomes, from which group methods learn nothing."""
     groups = len(batch.group_names)

@@ -13,7 +13,7 @@ LEAST, MOST = 8, 0.5
 """From 8 rollouts on, one should not hold half of the credit."""
 
 
-@register("credit-concentrated", on="credit")
+@register("credit-concentrated", on="credit", cheap=True)
 def credit_concentrated(credit: Credit) -> Yields:
     """One rollout that holds most of the credit mass (absolute credit times tokens), as a length bias makes it."""
     units = credit.units

@@ -12,7 +12,7 @@ MANY = 0.5
 """Share of the units from which on it is a warning."""
 
 
-@register("credit-unknown", on="credit")
+@register("credit-unknown", on="credit", cheap=True)
 def credit_unknown(credit: Credit) -> Yields:
     """Units without credit (not zero: unknown), which leave the loss."""
     unknown = np.flatnonzero(~np.asarray(credit.known_S, dtype=bool))

@@ -9,7 +9,7 @@ from apportion.check.registry import register
 from apportion.credit import Credit
 
 
-@register("credit-zero", on="credit")
+@register("credit-zero", on="credit", cheap=True)
 def credit_zero(credit: Credit) -> Yields:
     """Credit that is exactly 0 in every known unit."""
     known = int(np.count_nonzero(np.asarray(credit.known_S)))

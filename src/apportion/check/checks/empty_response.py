@@ -10,7 +10,7 @@ from apportion.data import Batch
 from apportion.numerics import seg_count
 
 
-@register("empty-response", on="batch")
+@register("empty-response", on="batch", cheap=True)
 def empty_response(batch: Batch) -> Yields:
     """Rollouts without a sampled token, and single steps with an empty action."""
     names = batch.names()

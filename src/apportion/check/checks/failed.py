@@ -12,7 +12,7 @@ MANY = 0.2
 """Share of the rollouts from which on it is a warning."""
 
 
-@register("failed", on="batch")
+@register("failed", on="batch", cheap=True)
 def failed(batch: Batch) -> Yields:
     """Rollouts marked as failed (sandbox, tool server), which leave the statistics."""
     broken = np.flatnonzero(batch.failed_N)

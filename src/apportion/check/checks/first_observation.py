@@ -15,7 +15,7 @@ CONTEXT = 24
 """Characters shown on each side of a difference."""
 
 
-@register("first-observation", on="batch")
+@register("first-observation", on="batch", cheap=True)
 def first_observation(batch: Batch) -> Yields:
     """Groups whose members have different first observations, so that they are not rollouts of one start."""
     members: dict[int, dict[str, list[int]]] = {}

@@ -10,7 +10,7 @@ from apportion.data import Batch
 from apportion.numerics import seg_count
 
 
-@register("group-of-one", on="batch")
+@register("group-of-one", on="batch", cheap=True)
 def group_of_one(batch: Batch) -> Yields:
     """Groups with a single rollout that counts, which every group method credits with 0."""
     groups = len(batch.group_names)

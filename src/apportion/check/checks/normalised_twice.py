@@ -11,7 +11,7 @@ from apportion.credit import Credit
 SCALED = ("std", "batch")
 
 
-@register("normalised-twice", on="credit")
+@register("normalised-twice", on="credit", cheap=True)
 def normalised_twice(credit: Credit) -> Yields:
     """Whitening behind a method that already divides by a standard deviation."""
     nested = {name: value for name, value in credit.params.items() if isinstance(value, Mapping)}

@@ -13,7 +13,7 @@ TOLERANCE = 1e-6
 """Relative to the larger of the two and 1, because logs round."""
 
 
-@register("outcome-sum", on="batch")
+@register("outcome-sum", on="batch", cheap=True)
 def outcome_sum(batch: Batch) -> Yields:
     """Outcomes that differ from the sum of the step rewards; says when the outcome was copied onto every step."""
     n = len(batch)

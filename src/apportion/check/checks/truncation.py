@@ -9,13 +9,14 @@ from apportion.check.registry import register
 from apportion.data import Batch
 from apportion.numerics import BoolArray, IntArray, seg_count
 
-LEAST, RATIO = 3, 3.0
-"""A limit is suspected where at least 3 rollouts, and 3 times the number one shorter, have the greatest length."""
+LEAST, RATIO, NEAR = 3, 3.0, 8
+"""A limit is suspected where at least 3 rollouts have the greatest length, and 3 times as many as any of the 8 lengths
+below it."""
 SHORTEST_STEPS, SHORTEST_TOKENS = 3, 16
 """Greatest lengths below which a pile-up says nothing."""
 
 
-@register("truncation", on="batch")
+@register("truncation", on="batch", cheap=True)
 def truncation(batch: Batch) -> Yields:
     """Truncated rollouts without a final value, ends that nobody flagged, lengths that pile up at a limit."""
     last_N = np.append(np.flatnonzero(np.diff(batch.traj_of_S)), len(batch.traj_of_S) - 1)
@@ -73,9 +74,10 @@ def _piled(batch: Batch, length_N: IntArray, open_N: BoolArray, what: str, short
     at_limit = length_N == longest
     suspects = np.flatnonzero(at_limit & open_N)
     below = int(np.count_nonzero(length_N == longest - 1))
+    near = int(np.bincount(length_N, minlength=longest)[max(0, longest - NEAR) : longest].max(initial=0))
     if longest < shortest or len(suspects) < LEAST or at_limit.all():
         return
-    if int(np.count_nonzero(at_limit)) < RATIO * max(below, 1):
+    if int(np.count_nonzero(at_limit)) < RATIO * max(near, 1):
         return
     names = batch.names()
     yield Finding(

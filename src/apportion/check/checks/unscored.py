@@ -9,7 +9,7 @@ from apportion.check.registry import register
 from apportion.data import Batch
 
 
-@register("unscored", on="batch")
+@register("unscored", on="batch", cheap=True)
 def unscored(batch: Batch) -> Yields:
     """Rollouts without a reward, and groups that lose members by it."""
     missing = np.flatnonzero(~batch.scored_N)

@@ -1,0 +1,1 @@
+"""How often the checks find planted faults, and how often they cry wolf."""
