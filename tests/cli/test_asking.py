@@ -200,3 +200,20 @@ def test_models_of_this_process_are_asked_by_their_folders(cli, tmp_path):
     told = json.loads(out)
     assert told["asking"]["asked"] > 0
     assert told["unknown_units"] == 0
+
+
+def test_a_price_says_what_it_knows(cli, runs):
+    """Without a limit nothing is the most; with a judge what is set aside is more than what is written."""
+    _, out, _ = cli("cost", "vineppo", runs, *ASK[2:])
+    assert "as long as the rollouts go on themselves; --max-tokens gives a limit" in out
+    _, out, _ = cli("cost", "vineppo", runs, *ASK[2:], "--max-tokens", "12")
+    assert "612 at most" in out
+    assert "a budget sets aside" in out
+    judge = ("--judge", "http://127.0.0.1:9/v1", "--model", "m")
+    _, out, _ = cli("cost", "llm_critic", runs, "--votes", "2", *judge, "--tokenizer", "nope")
+    assert "no tokenizer can be loaded" in _
+    texts = runs.parent / "texts.jsonl"
+    ap.write(texts, [ap.Trajectory([ap.Step(observation="q", action="a b")], group="g", outcome=1.0)])
+    _, out, _ = cli("cost", "llm_critic", texts, "--votes", "2", *judge)
+    assert "2 (4 at most, if a judge has to be reminded)" in out
+    assert "at most" not in out.partition("generated tokens")[2].partition("│\n")[0]

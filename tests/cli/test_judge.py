@@ -6,7 +6,7 @@ import pytest
 
 import apportion as ap
 from apportion.cli.run import run
-from tests.chat_server import Server, code_of
+from tests.chat_server import Server, code_of, verdict
 
 pytest.importorskip("httpx2")
 
@@ -82,3 +82,31 @@ def test_what_is_missing_is_said(server, runs, tmp_path, capsys):
     assert run(["assign", str(runs), "--method", "llm_critic", *judge, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["unknown_units"], said["notes"]["units_without_verdict"]) == (4, 4)
+
+
+def test_the_judges_tokenizer_makes_the_price_exact(server, runs, tmp_path, capsys):
+    pytest.importorskip("transformers")
+    from apportion.train.tokenizer import train_tokenizer
+    from tests.resources.test_judge_hf import CHAT
+
+    tokenizer = train_tokenizer(["which step is good?", '{"code": "label"}', "0123456789abcdef"] * 3, size=300)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(tmp_path / "judge")
+
+    def counted(body):
+        text = tokenizer.apply_chat_template(body["messages"], tokenize=False, add_generation_prompt=True)
+        usage = {"prompt_tokens": len(tokenizer(text, add_special_tokens=False)["input_ids"]), "completion_tokens": 9}
+        said = "hm" if len(body["messages"]) == 2 and body["seed"] % 3 == 0 else verdict(body)
+        return 200, {"choices": [{"message": {"content": said}}], "usage": usage}
+
+    server.rule = counted
+    judge = ["--judge", server.url, "--model", "judge-7b", "--judge-tokenizer", tmp_path / "judge", "--votes", "6"]
+    price = told(capsys, "cost", "llm_critic", runs, *judge)
+    assert (price["exact"], price["requests"], price["most_requests"]) == (True, 6, 12)
+    asked = told(capsys, "assign", runs, "--method", "llm_critic", *judge, "--budget-requests", "12")["asking"]
+    first = [counted(body)[1]["usage"]["prompt_tokens"] for _, body in server.bodies if len(body["messages"]) == 2]
+    assert price["prompt_tokens"] == sum(first)
+    reminded = len(server.bodies) - 6
+    assert reminded > 0
+    assert asked["notes"] == {"read after a reminder": reminded}
+    assert price["prompt_tokens"] < asked["prompt_tokens"] <= price["prompt_tokens"] + price["generated_tokens"]

@@ -14,7 +14,7 @@ from apportion.cli.params import method_params
 from apportion.errors import ConfigError
 
 if TYPE_CHECKING:
-    from apportion.resources import Quote, Speed
+    from apportion.resources import Quote
 
 
 @asks
@@ -54,6 +54,7 @@ def cost(
     if tokens_per_second is not None:
         speed = Speed(requests=0, prompt_tokens=1, generated_tokens=1, seconds=1 / tokens_per_second)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    bounded = True
     if asking.anybody:
         with asking.asker(units.batch, dry=True) as ask:
             price = quote(method, units, ask=ask, speed=speed, **params)
@@ -62,24 +63,36 @@ def cost(
             cache = Cache(asking.cache)
             speed = cache.speed()
             cache.close()
-        said = asking.given.get("max_tokens_said") or asking.max_tokens != 1024
-        price = quote(method, units, max_tokens=asking.max_tokens if said else None, speed=speed, **params)
+        bounded = bool(asking.given.get("max_tokens_said")) or asking.max_tokens != 1024
+        price = quote(method, units, max_tokens=asking.max_tokens if bounded else None, speed=speed, **params)
+        bounded = bounded or not price.expected_tokens
     if json:
         emit_json({"schema": "apportion.cost/1", "method": method, "params": params, "unit": cut[0], **price.to_dict()})
         return
-    _show(method, price, speed)
+    _show(method, price, bounded)
 
 
-def _show(method: str, price: Quote, speed: Speed | None) -> None:
+def _show(method: str, price: Quote, bounded: bool) -> None:
     rows = [
         ["questions", f"{price.asks:,}"],
         ["requests", f"{price.requests:,}" + _aside(price)],
         ["prompt tokens", f"{price.prompt_tokens:,}"],
-        ["generated tokens", f"{price.generated_tokens:,} at most, about {price.expected_tokens:,}"],
+        ["generated tokens", _written(price, bounded)],
+        ["a budget sets aside", f"{price.prompt_tokens + price.generated_tokens:,} tokens"],
         ["time", "unknown; give --tokens-per-second" if price.seconds is None else _duration(price.seconds)],
         ["exact", "requests and prompt tokens" if price.exact else "no: an estimate, or an upper bound"],
     ]
     table(f"what {method} would ask for", ["", ""], rows)
+
+
+def _written(price: Quote, bounded: bool) -> str:
+    """Generated tokens; what a reminder would show again is set aside too, and is none of them."""
+    about = f"about {price.expected_tokens:,}"
+    if price.most_requests > price.requests:
+        return about
+    if not bounded:
+        return f"{about}, as long as the rollouts go on themselves; --max-tokens gives a limit"
+    return f"{about}, {price.generated_tokens:,} at most"
 
 
 def _aside(price: Quote) -> str:

@@ -54,7 +54,7 @@ def emit_text(text: str) -> None:
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A table on stdout; every cell is escaped."""
-    out = Table(title=escape(title) if title else None, title_justify="left")
+    out = Table(title=escape(title) if title else None, title_justify="left", show_header=any(columns))
     for name in columns:
         out.add_column(escape(name), overflow="fold")
     for row in rows:
