@@ -39,6 +39,11 @@ def test_by_hand(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_half_a_surrogate_pair_is_a_character_like_any_other(engine):
+    assert found(["wait"], "\ud83d wait, wait\udc00", engine) == [(0, "wait"), (0, "wait")]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_tokens_that_overlap_a_place(engine):
     phrases = Phrases(["let me check"], engine=engine)
     assert phrases.covered(["So", " le", "t", " me", "", " che", "ck", " it"]).tolist() == [0, 1, 1, 1, 0, 1, 1, 0]

@@ -28,6 +28,7 @@ LARGEST_TABLE = 1 << 14
 Moved = IntArray
 """(stretches, 2): where a stretch begins in the result, and how many characters were left out before it."""
 _MARK = "\0"
+_HALF = re.compile("[\ud800-\udfff]")
 _LOWER = bytes(ord(" ") if c < 128 and chr(c).isspace() else c for c in range(256)).lower()
 _IN_WORD = np.array([c < 128 and LETTER.match(chr(c)) is not None for c in range(256)])
 _NONE = (np.zeros(0, dtype=np.int64),) * 3
@@ -113,6 +114,8 @@ class Phrases:
             return list(self._by_first_atom(_text(plain)))
         characters, octets = self._automaton
         automaton = octets if isinstance(plain, bytes) else characters
+        if isinstance(plain, str):
+            plain = _HALF.sub("\ufffd", plain)  # UTF-8 has no form of half a surrogate pair; the places stay
         found: list[tuple[int, int, int]] = automaton.find_matches_as_indexes(plain, overlapping=True)
         return found
 
