@@ -7,20 +7,25 @@ Settings can be read without torch; training needs the extra `train`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import missing_extra
 from apportion.train.config import TrainConfig
 
 if TYPE_CHECKING:
+    from apportion.train.listening import OnCredit
     from apportion.train.loop import Progress, RunResult
 
 __all__ = ["TrainConfig", "train"]
 
 
 def train(
-    config: TrainConfig, *, resume: bool = False, on_progress: Callable[[Progress], Any] | None = None
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    on_progress: Callable[[Progress], Any] | None = None,
+    on_credit: OnCredit | Sequence[OnCredit] = (),
 ) -> RunResult:
     """Train as configured; see `apportion.train.loop.train`."""
     try:
@@ -29,4 +34,4 @@ def train(
         if (error.name or "").split(".")[0] == "apportion":
             raise
         raise missing_extra("training", error.name or "torch", "train") from error
-    return loop.train(config, resume=resume, on_progress=on_progress)
+    return loop.train(config, resume=resume, on_progress=on_progress, on_credit=on_credit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from apportion.train.clone import clone
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
 from apportion.train.examples import Examples
+from apportion.train.listening import Listening, OnCredit
 from apportion.train.metrics import MetricsLog, read_metrics
 from apportion.train.policy import Policy
 from apportion.train.rollout import Collector, Rollouts
@@ -63,6 +64,7 @@ class RunResult:
     folder: of the run; its ``policy`` can be loaded by transformers or be another run's ``start``.
     iterations, generated_tokens: done in training. before, after: evaluations on held-out tasks.
     credit_share: seconds of cutting, assigning and spreading credit over all seconds of the iterations.
+    stopped: why a listener ended the run; None where it went to its end.
     """
 
     folder: Path
@@ -72,6 +74,7 @@ class RunResult:
     after: Mapping[str, float]
     seconds: float
     credit_share: float
+    stopped: str | None = None
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -80,7 +83,11 @@ class RunResult:
 
 
 def train(
-    config: TrainConfig, *, resume: bool = False, on_progress: Callable[[Progress], None] | None = None
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_credit: OnCredit | Sequence[OnCredit] = (),
 ) -> RunResult:
     """Train a policy as configured.
 
@@ -93,13 +100,16 @@ def train(
         resume: continue the run in ``config.out`` from its newest checkpoint. The numbers are those of a run that
             was never stopped, bit by bit.
         on_progress: called after each update of cloning and each iteration.
+        on_credit: called with each `Credit` and the iteration, from 0, before the update; numbers that it returns go
+            into the metrics. One that raises `StopRun` ends the run without that update: the policy is saved and
+            evaluated, and the reason is in the metrics and the result.
 
     Raises:
         ConfigError: the folder holds a run already, or a setting cannot be used.
         CheckpointError: nothing to resume from, or it is of other settings.
     """
     with _torch_settings(config):
-        run = _Run(config, on_progress or (lambda progress: None))
+        run = _Run(config, on_progress or (lambda progress: None), Listening(on_credit))
         try:
             return run.resume() if resume else run.start()
         finally:
@@ -107,8 +117,8 @@ def train(
 
 
 class _Run:
-    def __init__(self, config: TrainConfig, report: Callable[[Progress], None]) -> None:
-        self.config, self.report = config, report
+    def __init__(self, config: TrainConfig, report: Callable[[Progress], None], listening: Listening) -> None:
+        self.config, self.report, self.listening = config, report, listening
         self.folder = Path(config.out)
         self.began = time.perf_counter()
         self.collector = Collector(config.env, config.env_options, micro_tokens=config.micro_tokens)
@@ -188,10 +198,10 @@ class _Run:
         config, log = self.config, self.log
         assert log is not None
         ahead = {"success_greedy", "success_sampled"}
-        while done < config.iterations and not self._spent():
+        while done < config.iterations and not self._spent() and self.listening.reason is None:
             line = self._iteration(done)
             done += 1
-            last = done == config.iterations or self._spent()
+            last = done == config.iterations or self._spent() or self.listening.reason is not None
             if last or (config.eval_every and done % config.eval_every == 0):
                 self.after = self._evaluate(done)
                 if self.after:
@@ -225,7 +235,9 @@ class _Run:
         credit = assign(config.method, units, **config.method_params)
         tokens = credit.to_tokens()
         clock.lap("credit")
-        tally = self._update(index, tokens)
+        heard = self.listening(credit, index)
+        clock.lap("listeners")
+        tally = self._update(index, tokens) if self.listening.reason is None else Tally()
         clock.lap("update")
         if config.dump_every and index % config.dump_every == 0:
             self._dump(index, collected)
@@ -243,6 +255,7 @@ class _Run:
                 "reused_prompts": collected.reused,
             },
             "credit": _credit_numbers(credit),
+            **heard,
             "train": {**tally.metrics(), "lr": self.optimizer.param_groups[0]["lr"]},
             "seconds": {
                 **clock.seconds,
@@ -330,6 +343,7 @@ class _Run:
             after=self.after or self.before,
             seconds=time.perf_counter() - self.began,
             credit_share=spent["credit"] / spent["iteration"] if spent["iteration"] else 0.0,
+            stopped=self.listening.reason,
         )
         summary = {
             "iterations": done,
@@ -338,6 +352,7 @@ class _Run:
             "after": dict(result.after),
             "seconds": result.seconds,
             "credit_share": result.credit_share,
+            **({} if result.stopped is None else {"stopped": result.stopped}),
         }
         with atomic_write(self.folder / "result.json") as file:
             file.write(json.dumps(summary, indent=2).encode() + b"\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,10 @@ from apportion.adapters.trl.contract import check_attributes, check_class, check
 from apportion.adapters.trl.environment import Marks, marks_of
 from apportion.adapters.trl.rollouts import host_row, rows_of
 from apportion.adapters.trl.scores import scores_of
-from apportion.credit import Credit
+from apportion.adapters.trl.stopping import OnCredit, heard, stop
 from apportion.errors import ConfigError, ResourceError, missing_extra
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
-
-OnCredit = Callable[[Credit, int], None]
 
 
 def with_credit(
@@ -52,7 +50,8 @@ def with_credit(
         states: what counts as one state, see `apportion.units.STATES`.
         ask: who is asked, for methods that ask. Only the main process asks, and only in training: an evaluation of such
             a method keeps TRL's own advantages, which cost nothing.
-        on_credit: called by the main process with each `Credit` and the trainer's step, for logs and checks.
+        on_credit: called by the main process with each `Credit` and the trainer's step; numbers that it returns join the
+            metrics, and `StopRun` ends training after the update in progress, see ``trainer.credit_stopped``.
 
     Raises:
         ConfigError: an unknown method or parameter, a class that cannot carry credit inside rollouts, or, when the
@@ -72,6 +71,7 @@ def with_credit(
             self._credit_rewards: Any = None
             self._credit_marks: list[Marks] = []
             self._credit_names: Counter[str] = Counter()
+            self.credit_stopped: str | None = None
             super().__init__(*args, **kwargs)
             check_attributes(self)
             told = self.rollout_func is not None or self.environments is not None
@@ -131,6 +131,7 @@ def _put_credit(
     out["advantages"] = torch.from_numpy(own_advantage).to(device=device, dtype=torch.float32)
     _drop_tokens(trainer, out, rows[mine], own_weight)
     _log(trainer, rows, advantage, weight, notes)
+    stop(trainer, notes.get("stopped"), listened=bool(listeners))
 
 
 def _agreed(
@@ -163,10 +164,9 @@ def _credited(
     crediting: Crediting, rows: Sequence[HostRow], listeners: Sequence[OnCredit], trainer: Any
 ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
     credit = crediting.credit(batch_of(rows))
-    for listener in listeners:
-        listener(credit, int(trainer.state.global_step))
+    told = heard(listeners, credit, int(trainer.state.global_step))
     longest = max(len(row.completion_ids) for row in rows)
-    return *onto_rows(credit.to_tokens(), rows, longest), dict(credit.notes)
+    return *onto_rows(credit.to_tokens(), rows, longest), {**credit.notes, **told}
 
 
 def _named(trainer: Any, gathered: Sequence[Mapping[str, Any]]) -> list[HostRow]:
@@ -247,4 +247,4 @@ def _log(
     metrics["credit/share_of_tokens_trained"].append(float(counted.sum()) / max(sampled, 1))
     for name, note in notes.items():
         if isinstance(note, int | float):
-            metrics[f"credit/{name}"].append(float(note))
+            metrics[name if "/" in name else f"credit/{name}"].append(float(note))
