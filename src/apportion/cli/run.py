@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from apportion.cli.output import error
 from apportion.errors import ApportionError, ConfigError, MissingExtra
 
 FILE_PROBLEMS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
+
+DISK_PROBLEMS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,11 +35,17 @@ def run(arguments: Sequence[str]) -> int:
     except FILE_PROBLEMS as problem:
         error(f"{problem.filename}: {(problem.strerror or str(problem)).lower()}; check the path")
         return 1
-    except (Stopped, KeyboardInterrupt):
-        error("stopped before the end; nothing half-written was left behind")
-        return 130
     except BrokenPipeError:
         # the reader of our output went away (`apportion methods | head`)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives until the process ends
         return 0
+    except OSError as problem:
+        if problem.errno not in DISK_PROBLEMS:
+            raise
+        where = f"{problem.filename}: " if problem.filename else ""
+        error(f"{where}{os.strerror(problem.errno).lower()}; make room, then run the same command again")
+        return 1
+    except (Stopped, KeyboardInterrupt):
+        error("stopped before the end; nothing half-written was left behind")
+        return 130
     return 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from apportion.errors import CheckpointError
-from apportion.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from tests.train.make import small_policy
 
 
@@ -67,7 +67,7 @@ def test_only_the_newest_are_kept(tmp_path):
 def test_a_checkpoint_that_was_cut_short_does_not_count(tmp_path, monkeypatch):
     model, optimizer = trained()
     save_checkpoint(tmp_path, 1, model, optimizer, {})
-    from apportion.train import checkpoint
+    from apportion.models import checkpoint
 
     def killed(*args):
         raise KeyboardInterrupt

@@ -1,0 +1,62 @@
+"""How good predicted values are on rollouts that were not fitted, with intervals over trajectories."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from apportion.numerics import Array, FloatArray, IntArray
+
+RESAMPLES = 500
+
+
+class Measured(NamedTuple):
+    """A number and its 95% interval (bootstrap over trajectories); NaN where there is nothing to measure."""
+
+    value: float
+    low: float
+    high: float
+
+
+def measures(predicted_K: Array, target_K: Array, traj_of_K: IntArray, *, seed: int = 0) -> dict[str, Measured]:
+    """Measures of predictions against returns.
+
+        explained_variance   1 − Σ(target − predicted)² / Σ(target − mean)²     1 is perfect, 0 as good as a constant
+        error                mean squared error, squared reward units
+        bias                 mean of predicted − target, reward units
+
+    Args:
+        predicted_K, target_K: predictions and what came. traj_of_K: trajectory of each; they are drawn together.
+        seed: of the bootstrap.
+    """
+    predicted, target = np.asarray(predicted_K, dtype=np.float64), np.asarray(target_K, dtype=np.float64)
+    names = ("explained_variance", "error", "bias")
+    if not len(target):
+        return {name: Measured(np.nan, np.nan, np.nan) for name in names}
+    traj = np.unique(traj_of_K, return_inverse=True)[1]
+    count = int(traj.max()) + 1
+    sums = np.stack(
+        [
+            np.bincount(traj, weights=x, minlength=count)
+            for x in (np.ones(len(target)), target, target**2, (target - predicted) ** 2, predicted - target)
+        ]
+    )
+    whole = _of(sums.sum(axis=1, keepdims=True))[:, 0]
+    rng = np.random.default_rng(seed)
+    drawn = np.stack([sums[:, rng.integers(count, size=count)].sum(axis=1) for _ in range(RESAMPLES)], axis=1)
+    found = _of(drawn)
+    out = {}
+    for name, value, sample in zip(names, whole, found, strict=True):
+        sample = sample[np.isfinite(sample)]
+        low, high = np.quantile(sample, [0.025, 0.975]) if len(sample) and count > 1 else (np.nan, np.nan)
+        out[name] = Measured(float(value), float(low), float(high))
+    return out
+
+
+def _of(sums: FloatArray) -> FloatArray:
+    n, first, second, squared, error = sums
+    spread = second - first**2 / n
+    flat = spread <= 1e-12 * np.maximum(second, 1e-300)
+    explained = np.where(flat, np.nan, 1 - squared / np.where(flat, 1.0, spread))
+    return np.stack((explained, squared / n, error / n))
