@@ -160,7 +160,7 @@ def test_sampling_agrees_with_the_truth(name, timed):
     taken = np.bincount(rollouts.slot_S, minlength=table.slots)  # one state's actions, whatever the time
     likely = np.bincount(rollouts.state_S, minlength=len(table.states))[table.state_of_K] * answer.policy
     if not timed:
-        assert (np.abs(taken - likely) <= 5 * np.sqrt(likely) + 1).all()
+        assert (np.abs(taken - likely) <= 5 * np.sqrt(likely) + 2).all()
 
 
 def test_rollouts_are_whole_episodes_of_the_rules():

@@ -9,4 +9,5 @@ register_task(
     "crafttree",
     about="one terminal reward; a wrong gather cannot be undone; idle steps are harmless",
     strengths=(1.0, 8.0),
+    small={"budget": 2, "horizon": 5, "goal": "torch"},
 )(CraftTree)

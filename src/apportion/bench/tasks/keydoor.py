@@ -9,4 +9,5 @@ register_task(
     "keydoor",
     about="the decisive step is paid many steps later, behind noisy rewards it has no influence on",
     strengths=(1.0, 3.0),
+    small={"n": 1, "horizon": 5, "apples": 1},
 )(KeyDoor)
