@@ -27,7 +27,7 @@ VERL_CONSTRAINTS := constraints/verl.txt
 # One thread per process: the tests run side by side, and sums come out in one order.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help .venv test test-full test-verl lint format types demo tables bench wheel clean
+.PHONY: help .venv test test-full test-verl test-ray lint format types demo tables bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ $(VERL_STAMP): $(STAMP) $(VERL_CONSTRAINTS)
 
 test-verl: $(VERL_STAMP) ## the adapter inside verl itself, on a local Ray
 	$(THREADS) $(VERL_PY) -m pytest tests/adapters/hosts/test_verl*.py
+
+test-ray: $(VERL_STAMP) ## folders of rollouts on a local Ray, one of whose workers is killed
+	$(THREADS) $(VERL_PY) -m pytest -m "slow or not slow" tests/adapters/volume/test_ray.py
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from apportion.credit.columns import KEY, SCHEMA
 from apportion.credit.credit import Credit
 from apportion.credit.rebuild import tupled
 from apportion.data import Batch
+from apportion.data.check import without_repeated_ids
 from apportion.data.columnar import arrow, first_line
 from apportion.data.jsonl import parse
 from apportion.data.parquet import stream_parquet
@@ -82,7 +83,7 @@ def _batch(place: Path, row: Array, path: str | os.PathLike[str]) -> Batch:
     kept = list(stream_parquet(place, skip_bad=Skipped()))
     if len(kept) != len(row):
         raise FormatError(f"{path}: {len(row)} rows of credit for {len(kept)} rollouts at {place}; credit them again")
-    return Batch.from_trajectories(kept)
+    return Batch.from_trajectories(without_repeated_ids(kept))
 
 
 def _credit(table: Any, units: Units, header: Mapping[str, Any], path: str | os.PathLike[str]) -> Credit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +32,14 @@ def check_batch(trajectories: Sequence[Trajectory], *, checked: bool = False) ->
                 f"trajectory {n}: id {trajectory.id!r} is taken by trajectory {names[trajectory.id]}; "
                 "ids are unique in a batch (drop the id to number them)"
             )
+
+
+def without_repeated_ids(trajectories: Sequence[Trajectory]) -> Sequence[Trajectory]:
+    """The same rollouts, all without ids if two have the same: what several writers numbered alike is no name."""
+    told = [trajectory.id for trajectory in trajectories if trajectory.id is not None]
+    if len(set(told)) == len(told):
+        return trajectories
+    return [dataclasses.replace(trajectory, id=None) for trajectory in trajectories]
 
 
 def where(n: int, trajectory: Trajectory) -> str:

@@ -48,8 +48,8 @@ def busy():
 
 def hunt():
     while not killed:
-        at_work = list(Path(out).rglob(".*.tmp")) + list(Path(out).glob("_spool/*"))
-        for pid in busy() if at_work else []:
+        at_work = list(Path(out).rglob(".*.tmp"))
+        for pid in busy() if len(at_work) > 1 else []:  # both workers are writing
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
             return

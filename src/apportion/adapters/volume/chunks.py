@@ -42,18 +42,19 @@ def chunks(
     columns: Sequence[str] | None,
     *,
     start: int = 0,
-    steps: int = STEPS,
-    size: int = BYTES,
+    steps: int = 0,
+    size: int = 0,
 ) -> Iterator[tuple[int, Any]]:
     """The number of the first row and a record batch, group-complete as long as rows of a group are neighbours.
 
     Args:
         file: see `open_parquet`. path: its name in messages.
         columns: leaves to read, see `leaves_of`; None = all.
-        start: row to begin with. steps, size: see STEPS and BYTES.
+        start: row to begin with. steps, size: where a chunk ends; 0 = STEPS and BYTES.
     """
     waiting: list[Any] = []
-    first, held = start, Held(steps, size)
+    size = size or BYTES
+    first, held = start, Held(steps or STEPS, size)
     last_group: Any = None
     for batch in batches(pa, file, path, columns, start, size):
         group = groups_of(pa, batch)

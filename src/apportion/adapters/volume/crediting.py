@@ -18,8 +18,10 @@ from apportion.credit import Credit
 from apportion.credit.columns import ColumnsWriter, Piece, piece_of
 from apportion.data import Batch, Trajectory
 from apportion.data.atomic import atomic_write
+from apportion.data.check import without_repeated_ids
 from apportion.data.columnar import arrow, found
-from apportion.data.lean import ROW_COLUMNS, NotLean, lean_batch, lean_columns
+from apportion.data.lean import NotLean
+from apportion.data.lean_read import ROW_COLUMNS, lean_batch, lean_columns
 from apportion.errors import ApportionError, DataError, FormatError
 from apportion.methods import get
 from apportion.numerics import IntArray
@@ -71,24 +73,21 @@ def credit_file(source: Source, target: str, plan: Plan, groups: int) -> dict[st
     """
     told = identity(source.path)
     content = digest(source.path)
-    counts = Counts(groups=groups)
     # from folder to folder, so that both can be moved together
     path = Path(os.path.relpath(source.path, Path(target).parent)).as_posix()
     header = {**plan.header, "rollouts": {"path": path, "bytes": told["bytes"], "sha256": content}}
-    with one_for_all_sizes(), atomic_write(target) as file:
-        more: frozenset[str] = frozenset()
-        while True:
-            try:
+    more: frozenset[str] = frozenset()
+    while True:
+        counts = Counts(groups=groups)
+        try:
+            with one_for_all_sizes(), atomic_write(target) as file:
                 _write(file, header, _pieces(source.path, plan, counts, more))
-                break
-            except _MoreColumns as wanted:  # nothing is lost but the time: the file is begun again
-                more |= {wanted.column}
-                file.seek(0)
-                file.truncate()
-                counts = Counts(groups=groups)
-        size = file.tell()
-        if identity(source.path) != told:
-            raise DataError(f"{source.path} was changed while it was read; credit it when it is written")
+                size = file.tell()
+                if identity(source.path) != told:
+                    raise DataError(f"{source.path} was changed while it was read; credit it when it is written")
+            break
+        except _MoreColumns as wanted:  # nothing is lost but the time: the file is begun again
+            more |= {wanted.column}
     return {
         "name": source.name,
         **told,
@@ -115,19 +114,22 @@ def _write(file: Any, header: Mapping[str, Any], pieces: Iterator[Piece]) -> Non
     """Pieces of which nothing is known wait until one tells which parts there are."""
     writer: ColumnsWriter | None = None
     waiting: list[Piece] = []
-    for piece in pieces:
-        if writer is None and piece.parts is None:
+    try:
+        for piece in pieces:
             waiting.append(piece)
-            continue
+            if writer is None and piece.parts is not None:
+                writer = ColumnsWriter(file, header, piece)
+            if writer is not None:
+                for each in waiting:
+                    writer.write(each)
+                waiting = []
         if writer is None:
-            writer = ColumnsWriter(file, header, piece)
-        for each in (*waiting, piece):
-            writer.write(each)
-        waiting = []
-    writer = writer or ColumnsWriter(file, header, waiting[0] if waiting else None)
-    for each in waiting:
-        writer.write(each)
-    writer.close()
+            writer = ColumnsWriter(file, header, waiting[0] if waiting else None)
+            for each in waiting:
+                writer.write(each)
+    finally:
+        if writer is not None:
+            writer.close()  # also of a file that is given up: it would else be closed by and by, into another
 
 
 def _pieces(path: str, plan: Plan, counts: Counts, more: frozenset[str]) -> Iterator[Piece]:
@@ -185,7 +187,7 @@ def _ordinary(
     at = np.array(kept, dtype=np.int64)
     own = rows if len(at) == len(rows) else rows.take(pa.array(at))
     try:
-        batch = Batch.from_trajectories(trajectories)
+        batch = Batch.from_trajectories(without_repeated_ids(trajectories))
         units: Units = CUTS[plan.level](batch, **plan.options)
         if "reward_S" in reads and not batch.scored_N.any():
             yield _counted(_unknown(pa, units, own, at + first), counts)

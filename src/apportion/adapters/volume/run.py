@@ -102,6 +102,7 @@ def assign_files(
             done += 1
             if told is not None:
                 told(done, len(sources), name)
+        sweep(folder)  # a worker may have been killed at its file, which another has written since
         entries = [book.done[source.name] for source in sources]
     return Summary(
         files=len(sources),
