@@ -34,6 +34,8 @@ class LiveCheck:
         stop: finding → share of the data from which on it ends the run, added to those of `STOP` (a share above 1 takes
             one off). None: never end a run, only count.
         patience: batches in a row on which that must be so.
+        from_start: a finding counts from the first batch on. False: only once a batch has been without it, so that a
+            run that begins badly, as untrained policies do, may get better.
         every: look only at steps that this number divides.
 
     Attributes:
@@ -43,7 +45,14 @@ class LiveCheck:
         ConfigError: a name that no cheap check has, or a number out of range.
     """
 
-    def __init__(self, *, stop: Mapping[str, float] | None = STOP, patience: int = PATIENCE, every: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        stop: Mapping[str, float] | None = STOP,
+        patience: int = PATIENCE,
+        from_start: bool = False,
+        every: int = 1,
+    ) -> None:
         known = {entry.name for entry in checks(cheap=True)}
         for name in stop or {}:
             if name.partition("/")[0] not in known:
@@ -60,6 +69,7 @@ class LiveCheck:
         self.patience, self.every = patience, every
         self.findings = Findings([], {})
         self._streak = dict.fromkeys(self.stop, 0)
+        self._armed = set(self.stop) if from_start else set()
 
     def __call__(self, credit: Credit, step: int) -> dict[str, float]:
         """Check one batch.
@@ -83,7 +93,9 @@ class LiveCheck:
         for code, least in self.stop.items():
             finding = next((f for f in found if f.code == code), None)
             there = finding is not None and _share(finding) >= least
-            self._streak[code] = self._streak[code] + 1 if there else 0
+            if not there:
+                self._armed.add(code)
+            self._streak[code] = self._streak[code] + 1 if there and code in self._armed else 0
             if finding is not None and self._streak[code] >= self.patience:
                 self._streak[code] = 0  # whoever goes on all the same is told again after as many batches
                 raise StopRun(self._reason(finding, step), numbers)

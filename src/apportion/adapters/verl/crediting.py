@@ -14,7 +14,7 @@ from apportion.adapters.verl.settings import Settings
 from apportion.assign import parse
 from apportion.assign.expression import Leaf, render
 from apportion.credit import Credit
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, StopRun
 from apportion.methods import get
 from apportion.numerics import FloatArray
 
@@ -27,6 +27,7 @@ class Result:
         advantage: credit, 0 where the policy did not sample. weight: 1 where the loss counts the token.
         returns: what a critic learns; without one, the advantages, as everywhere in verl.
         drops: some sampled token is to leave the loss. metrics: about the credit, for the trainer's log.
+        stopped: why a listener wants the run to end; None where none does.
     """
 
     advantage: Mapping[int, FloatArray]
@@ -34,6 +35,7 @@ class Result:
     returns: Mapping[int, FloatArray]
     drops: bool
     metrics: Mapping[str, float]
+    stopped: str | None = None
 
 
 def credit_rows(
@@ -49,6 +51,7 @@ def credit_rows(
     credit = settings.crediting.credit(rollouts.batch)
     if settings.log is not None and step is not None:
         settings.log(credit, step)
+    told, stopped = _heard(settings, credit, step)
     tokens = credit.to_tokens()
     placed = rollouts.onto_rows(tokens)
     advantage = {at: own[0] for at, own in placed.items()}
@@ -60,8 +63,19 @@ def credit_rows(
         "credit/mean_abs": float(np.abs(counted).mean()) if len(counted) else 0.0,
         "credit/share_of_tokens_trained": len(counted) / max(sampled, 1),
         **{f"credit/{key}": float(note) for key, note in credit.notes.items() if isinstance(note, int | float)},
+        **told,
     }
-    return Result(advantage, weight, returns, len(counted) < sampled, metrics)
+    return Result(advantage, weight, returns, len(counted) < sampled, metrics, stopped)
+
+
+def _heard(settings: Settings, credit: Credit, step: int | None) -> tuple[Mapping[str, float], str | None]:
+    """Numbers of the listener, and why it wants the run to end."""
+    if settings.on_credit is None or step is None:
+        return {}, None
+    try:
+        return settings.on_credit(credit, step) or {}, None
+    except StopRun as stop:
+        return stop.numbers, str(stop)
 
 
 def _returns(crediting: Crediting, rollouts: Rollouts, credit: Credit) -> dict[int, FloatArray]:

@@ -21,7 +21,7 @@ from apportion.adapters.verl.crediting import credit_rows
 from apportion.adapters.verl.rollouts import STEP_LISTS, Part, unpadded
 from apportion.adapters.verl.settings import SECTION, Settings, method_of, section_of, settings_from, settings_of
 from apportion.adapters.verl.stage import present, tensor_like
-from apportion.errors import ConfigError, DataError
+from apportion.errors import ConfigError, DataError, StopRun
 from apportion.numerics import FloatArray
 
 ORDER, REWARDS = "apportion_order", "apportion_rewards"
@@ -113,6 +113,8 @@ def credit_data(settings: Settings, data: Any) -> Any:
     result = credit_rows(
         settings, parts_of(data), with_returns="values" in present(batch), step=None if step is None else int(step)
     )
+    if result.stopped is not None:  # this function knows no trainer that it could ask to stop
+        raise StopRun(result.stopped, result.metrics)
     like, shape = batch["token_level_rewards"], tuple(batch["response_mask"].shape)
     batch["advantages"] = tensor_like(like, result.advantage, shape)
     batch["returns"] = tensor_like(like, result.returns, shape)

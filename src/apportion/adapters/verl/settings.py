@@ -6,6 +6,7 @@ algorithm.adv_estimator=apportion/grpo             a name or an expression behin
 +algorithm.apportion.states=normalised             what counts as one state
 +algorithm.apportion.ask=my_package.asking:asker   a function that makes the `Asker`, for methods that ask
 +algorithm.apportion.log=runs/log                  a folder for rollouts with their credit, see `TokenLog`
++algorithm.apportion.on_credit=apportion.check:LiveCheck   who looks at each batch, and may end the run
 +algorithm.apportion.method=gigpo                  instead of the first line, where a fork checks the names
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from apportion.resources import Asker
 
 PREFIX = "apportion/"
 SECTION = "apportion"
-OWN = ("unit", "states", "ask", "log", "method")
+OWN = ("unit", "states", "ask", "log", "on_credit", "method")
 """Keys of the section that are not parameters of the method; no built-in method has a parameter of these names."""
 
 
@@ -34,10 +35,12 @@ class Settings:
 
     Attributes:
         crediting: method, cut and parameters. log: where rollouts are written, or None.
+        on_credit: called with each credit and the step, gives numbers for the log, may raise `StopRun`; or None.
     """
 
     crediting: Crediting
     log: TokenLog | None = None
+    on_credit: Callable[..., Any] | None = None
 
     @property
     def penalty_apart(self) -> bool:
@@ -88,23 +91,37 @@ def settings_from(method: str, section: Mapping[str, Any]) -> Settings:
     if key not in _MADE:
         params = {name: value for name, value in section.items() if name not in OWN}
         ask = None if section.get("ask") is None else _asker(section["ask"])
+        listener = None if section.get("on_credit") is None else _listener(section["on_credit"])
         crediting = Crediting(method, section.get("unit") or "", section.get("states") or "exact", params, ask)
-        _MADE[key] = Settings(crediting, None if section.get("log") is None else TokenLog(section["log"]))
+        log = None if section.get("log") is None else TokenLog(section["log"])
+        _MADE[key] = Settings(crediting, log, listener)
     return _MADE[key]
 
 
 _MADE: dict[str, Settings] = {}
 
 
-def _asker(where: Any) -> Asker:
+def _named(setting: str, where: Any) -> Any:
     module, _, name = str(where).partition(":")
     if not module or not name:
-        raise ConfigError(f"algorithm.apportion.ask is {where!r}; name a function as 'package.module:function'")
+        raise ConfigError(f"algorithm.apportion.{setting} is {where!r}; name a function as 'package.module:function'")
     try:
-        make = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as reason:
-        raise ConfigError(f"algorithm.apportion.ask is {where!r}, which cannot be imported: {reason}") from reason
-    made = make()
+        raise ConfigError(f"algorithm.apportion.{setting} is {where!r}, which cannot be imported: {reason}") from reason
+
+
+def _listener(where: Any) -> Callable[..., Any]:
+    """A function of a credit and a step; a class is made without arguments."""
+    found = _named("on_credit", where)
+    made = found() if isinstance(found, type) else found
+    if not callable(made):
+        raise ConfigError(f"algorithm.apportion.on_credit: {where} is a {type(made).__name__}; give a function")
+    return made  # type: ignore[no-any-return]
+
+
+def _asker(where: Any) -> Asker:
+    made = _named("ask", where)()
     if not isinstance(made, Asker):
         raise ConfigError(f"algorithm.apportion.ask: {where} gave a {type(made).__name__}; return an apportion.Asker")
     return made

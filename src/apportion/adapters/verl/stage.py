@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -89,9 +90,18 @@ def _credited_stage(module: ModuleType, theirs: Any) -> Any:
             )
         metrics.update(stage.result.metrics)
         _put_masks(module, batch, stage)
+        if stage.result.stopped is not None:
+            _stop(self, stage.result.stopped)
         return out
 
     return _compute_advantage
+
+
+def _stop(trainer: Any, reason: str) -> None:
+    """Let this step be the last: verl's loop compares with the total after each step, and ends as training does."""
+    warnings.warn(reason, stacklevel=2)
+    trainer.apportion_stopped = reason
+    trainer.total_training_steps = int(getattr(trainer, "global_steps", 0))
 
 
 def _credited_rows(theirs: Any) -> Any:
