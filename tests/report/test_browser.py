@@ -1,9 +1,8 @@
-"""The page in a real browser: hostile transcripts stay text, keys and links work, large inputs stay light.
+"""The page in a real browser: hostile transcripts stay text, keys and links work, nothing is fetched.
 
 Skipped where no Chromium is installed.
 """
 
-import json
 import re
 
 import numpy as np
@@ -12,267 +11,348 @@ import pytest
 from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
-from apportion.report import html, page, report_model
+from apportion.report import demo_report
 from apportion.units import by_step, by_token
 from tests.make import random_units
-from tests.report.browser import load
-from tests.report.test_page import HOSTILE, SUMMARY, hostile_model
+from tests.report.browser import Browser, Page
+from tests.report.examples import HOSTILE, crossroads, hostile_credit, html_of, three_rollouts
+from tests.report.test_page import SUMMARY
 
 pytestmark = pytest.mark.slow  # a browser takes seconds to start
 
+VIEWS = ["trajectories", "compare", "groups", "states", "overview", "about"]
+
 
 @pytest.fixture(scope="module")
-def profile(tmp_path_factory):
-    return tmp_path_factory.mktemp("profile")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
-def show(tmp_path, profile):
-    """Write a page, open it, and return its document; ``probe`` is a script that runs after the viewer's own."""
+def show(tmp_path, browser):
+    """Write a page, open it, and look: `show(credits, "#t=2")`."""
+    pages = []
 
-    def show(model, fragment="", probe=""):
-        with pytest.MonkeyPatch.context() as patch:
-            asset = html._asset
-            patch.setattr(html, "_asset", lambda name: asset(name) + (PROBE + probe if name == SCRIPT else ""))
-            text = page(model)
+    def show(source, fragment="", html=None, **options):
         path = tmp_path / "page.html"
-        path.write_bytes(text.encode("utf-8"))
-        document = load(path, profile, fragment)
-        assert document.data("ready"), "the viewer's script stopped on the way"
-        assert document.data("problems") == "[]"
-        return document
+        path.write_bytes((html or html_of(source, **options.pop("report", {}))).encode("utf-8"))
+        page = Page(browser, **options)
+        pages.append(page)
+        page.open(path.as_uri() + fragment)
+        assert page.value("document.documentElement.dataset.ready"), page.text("#problem")
+        return page
 
-    return show
-
-
-SCRIPT = "main.js"
-PROBE = """
-const problems = [];
-const noteProblems = () => { document.documentElement.dataset.problems = JSON.stringify(problems); };
-addEventListener("error", (event) => { problems.push(String(event.message)); noteProblems(); });
-addEventListener("securitypolicyviolation", (event) => { problems.push(event.violatedDirective); noteProblems(); });
-noteProblems();
-const press = (key) => {
-  document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-};
-const note = (name, value) => { document.documentElement.dataset[name] = JSON.stringify(value); };
-const place = () => [now.t, now.s, now.tab];
-"""
+    yield show
+    for page in pages:
+        assert page.problems == []
+        assert [url.partition("#")[0] for url in page.requests] == [(tmp_path / "page.html").as_uri()]
+        page.close()
 
 
-def noted(document, name):
-    return json.loads(document.data(name))
+def visible(text):
+    """What a text node holds after everything that cannot be seen has been written out."""
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text).replace("\r\n", "\n")
+    unseen = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+
+    def sign(mark):
+        code = ord(mark[0])
+        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else f"⟨U+{code:04X}⟩"
+
+    return re.sub(unseen, sign, text)
 
 
-def shown(text):
-    """A text as the document has it: lone surrogates as the sign for them; a dump has no NUL and no CR."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text).replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def is_pwned(document):
-    (title,) = document.all("title")
-    return "".join(title.text) == "pwned" or bool(document.all("img")) or len(document.all("script")) != 2
+def broken_in(page):
+    """Signs that something of a transcript ran, was drawn as markup, or sent for something."""
+    signs = [
+        "img",
+        "iframe",
+        "svg[onload]",
+        "b.x",
+        "link[rel=stylesheet]",
+        "[onmouseover]",
+        "[onerror]",
+        "style + style",
+    ]
+    found = [sign for sign in signs if page.count(sign)]
+    return found + (["title"] if page.value("document.title") == "pwned" else [])
 
 
 def test_hostile_transcripts_are_text(show):
-    document = show(hostile_model(), "#t=1&s=1")
-    assert not is_pwned(document)
-    assert document.all("b", class_="x") == []
-    actions = ["".join(element.text) for element in document.all("pre", class_="text")]
-    for text in HOSTILE:
-        assert any(shown(text) == shown(action) for action in actions), text
-    assert shown(HOSTILE[0] + "0") in document.text
-    (title,) = document.all(id="title")
-    assert "".join(title.text) == HOSTILE[0]
+    page = show(hostile_credit(), "#t=1&s=1", report={"title": HOSTILE[0]})
+    assert broken_in(page) == []
+    actions = page.texts(".action pre.text")
+    assert actions == [visible(text[:20_000]) for text in HOSTILE]
+    assert page.text("#title") == HOSTILE[0]
+    assert page.text("h2") == HOSTILE[0] + "0"
+    page.press("C")  # all contexts too
+    page.until(f"document.querySelectorAll('.context pre.text').length === {len(HOSTILE)}")
+    assert page.texts(".context pre.text") == actions
 
 
-@pytest.mark.parametrize("view", ["states", "overview", "about"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_hostile_transcripts_are_text_in_every_view(show, view):
-    document = show(hostile_model(), f"#view={view}")
-    assert not is_pwned(document)
-    (open_view,) = [element for element in document.all("section", class_="view") if "hidden" not in element.attributes]
-    assert open_view.attributes["id"] == view
-    assert HOSTILE[2] in "".join(open_view.text)
+    credit = hostile_credit()
+    page = show([credit, credit.scaled(-1.0)], f"#view={view}&s=3")
+    assert broken_in(page) == []
+    assert page.attributes("section.view:not([hidden])", "id") == [view]
+    assert "<img src=x" in page.text(f"#{view}")
+    assert re.findall("[\x00-\x08\u2028\u202e\u2066]", page.text()) == []
 
 
-def test_the_check_for_a_break_in_can_fail(tmp_path, profile):
-    def careless(model):
-        text = page(model)
-        data = json.dumps({**model, "texts": [model["texts"][0]]})
-        text = re.sub(r'http-equiv="Content-Security-Policy"', 'name="nothing"', text)
-        return re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + data + m[2], text, count=1, flags=re.DOTALL)
-
-    path = tmp_path / "careless.html"
-    path.write_bytes(careless(hostile_model()).encode("utf-8", "replace"))
-    assert is_pwned(load(path, profile))
-
-
-def test_the_policy_refuses_what_gets_past_the_other_walls(tmp_path, profile):
-    model = report_model(assign("grpo", random_units(1)))
-    injected = "<img src='http://127.0.0.1:9/x.png'><script>document.title='pwned'</script><p onclick='x()'>"
-    path = tmp_path / "page.html"
-    path.write_text(page(model).replace("<main", injected + "<main"), encoding="utf-8")
-    document = load(path, profile)
-    (title,) = document.all("title")
-    assert "".join(title.text) == model["title"]
+def test_the_check_for_a_break_in_can_fail(tmp_path, browser):
+    """Without its policy, and with text put in as markup, the page is broken into."""
+    page = Page(browser)
+    text = html_of(hostile_credit())
+    text = re.sub('http-equiv="Content-Security-Policy"', 'name="nothing"', text)
+    node = "child instanceof Node ? child : document.createTextNode(visible(String(child)))"
+    markup = "child instanceof Node ? child : document.createRange().createContextualFragment(String(child))"
+    assert node in text
+    text = text.replace(node, markup)
+    (tmp_path / "careless.html").write_bytes(text.encode())
+    page.open((tmp_path / "careless.html").as_uri(), wait=False)
+    page.until("document.title === 'pwned'")
+    assert {"img", "iframe", "b.x", "title"} <= set(broken_in(page))
+    page.close()
 
 
-def test_markup_cannot_be_assigned_at_all(show):
-    document = show(
-        report_model(assign("grpo", random_units(1))),
-        probe="""
-        let refused = "";
-        const before = problems.length;
-        try { document.body.innerHTML = "<b>x</b>"; } catch (error) { refused = error.name; }
-        note("refused", refused);
-        setTimeout(() => { problems.length = before; noteProblems(); }, 0);
-        """,
+def test_the_policy_refuses_what_gets_past_the_other_walls(tmp_path, browser):
+    page = Page(browser)
+    injected = (
+        "<img src='http://127.0.0.1:9/x.png'><script>document.title='pwned'</script>"
+        "<p id=p onclick='x()' style='color:red'>"
+        "<link rel=stylesheet href='http://127.0.0.1:9/x.css'><form action='http://127.0.0.1:9/'><button>x</button></form>"
     )
-    assert noted(document, "refused") == "TypeError"
+    text = html_of(assign("grpo", random_units(1))).replace("<main", injected + "<main")
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    page.open((tmp_path / "page.html").as_uri())
+    assert page.value("document.title") == "grpo"
+    assert page.value("getComputedStyle(document.getElementById('p')).color") != "rgb(255, 0, 0)"
+    refused = " ".join(page.problems)
+    for rule in ("script-src", "style-src", "img-src"):
+        assert rule in refused
+    assert page.value("fetch('http://127.0.0.1:9/').then(() => 'went', () => 'refused')") == "refused"
+    assert (
+        page.value("(() => { try { document.body.innerHTML = '<b>x</b>'; } catch (e) { return e.name; } })()")
+        == "TypeError"
+    )
+    assert all("127.0.0.1" not in url or "data:" in url for url in page.requests if url.startswith("file:"))
+    page.close()
 
 
 def test_a_huge_text_is_cut_and_can_be_opened(show):
     huge = "word " * 400_000
     batch = Batch.from_trajectories([Trajectory([Step(observation=huge, action=huge, reward=1.0)])])
-    document = show(report_model(Credit(np.ones(1), by_step(batch))))
-    assert len(document.text) < 200_000
-    assert "show the other 1,980,000 characters" in document.text
-
-
-def three_rollouts():
-    def rollout(name, *rewards):
-        steps = [Step(observation=f"room {k}", action=f"act {name}{k}", reward=r) for k, r in enumerate(rewards)]
-        return Trajectory(steps, id=name, group="g")
-
-    batch = Batch.from_trajectories([rollout("a", 0, 0, 1), rollout("b", 0, 0, 0), rollout("c", 0, 1, 0)])
-    units = by_step(batch)
-    values = np.array([0.1, 0.2, 0.9, -0.1, -0.6, 0.0, 0.3, 0.2, 0.1])
-    one = Credit(values, units, parts={"x": values / 2, "y": values / 2}, method="one")
-    return report_model([one, Credit(-values, units, method="two")])
+    page = show(Credit(np.ones(1), by_step(batch)))
+    assert len(page.text()) < 200_000
+    assert page.texts(".action .more") == ["show the other 1,980,000 characters"]
+    page.click(".action .more")
+    assert page.value("document.querySelector('.action pre').textContent.length") == 2_000_000
 
 
 def test_a_link_leads_to_its_step_and_the_numbers_stand_there(show):
-    document = show(three_rollouts(), "#t=2&s=2")
-    (card,) = document.all("article", aria_current="true")
-    assert card.attributes["id"] == "step-1"
-    assert card.attributes["aria-label"] == "step 2, credit −0.60"
-    text = "".join(card.text)
+    page = show(three_rollouts(), "#t=2&s=2")
+    assert page.attributes("article[aria-current=true]", "id") == ["step-1"]
+    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 2, credit −0.60"]
+    text = page.text("article[aria-current=true]")
     for piece in ("act b1", "room 1", "What it is made of", "= one", "+0.60", "Same state: 3 visits by 3 of 3"):
         assert piece in text, piece
-    (row,) = document.all("button", class_="row", aria_current="true")
-    assert "".join(row.text).startswith("b")
+    assert page.texts(".row[aria-current=true] .name") == ["b"]
 
 
-def test_without_a_link_the_strongest_step_is_open(show):
-    document = show(three_rollouts())
-    (card,) = document.all("article", aria_current="true")
-    assert card.attributes["aria-label"] == "step 3, credit +0.90"
+def test_a_link_may_name_the_rollout(show):
+    page = show(three_rollouts(), "#id=c&s=3")
+    assert page.text("h2") == "c"
+    assert page.attributes("article[aria-current=true]", "id") == ["step-2"]
 
 
-@pytest.mark.parametrize("fragment", ["#t=99&s=99", "#t=-1&s=x&view=nowhere&credit=7&part=9", "#%00", "#t=2<script>"])
+def test_without_a_link_the_decisive_step_is_open(show):
+    page = show(three_rollouts())
+    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 3, credit +0.90"]
+    assert "Step 3 was decisive: +0.9, 4.5 times the next" in page.text(".verdict")
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#t=99&s=99", "#t=-1&s=x&view=nowhere&credit=7&part=9", "#%00", "#t=2<script>", "#by=x&id=__proto__"]
+)
 def test_a_broken_link_leads_somewhere(show, fragment):
-    assert len(show(three_rollouts(), fragment).all("article", aria_current="true")) == 1
+    assert show(three_rollouts(), fragment).count("article[aria-current=true]") == 1
 
 
-def test_keys(show):
-    document = show(
-        three_rollouts(),
-        "#t=1&s=1",
-        probe="""
-        const way = [place()];
-        for (const key of ["ArrowRight", "End", "ArrowRight", "j", "j", "j", "k", "Home", "x", "3", "ArrowLeft"]) {
-          press(key);
-          way.push(place());
-        }
-        note("way", way);
-        press("m"); note("method", credit().label);
-        press("p"); note("nopart", now.part);
-        press("m"); press("p"); note("part", now.part);
-        press("c"); note("open", contexts().filter((box) => box.open).length);
-        press("C"); press("C"); note("all", contexts().filter((box) => box.open).length);
-        press("t"); note("looks", document.documentElement.dataset.theme);
-        press("/"); note("focus", document.activeElement.id);
-        document.activeElement.blur(); press("?"); note("help", byId("help").open);
-        note("address", location.hash);
-        """,
-    )
-    assert noted(document, "way") == [
-        [0, 0, "trajectories"],
-        [0, 1, "trajectories"],
-        [0, 2, "trajectories"],
-        [0, 2, "trajectories"],
-        [1, 1, "trajectories"],  # j goes to the strongest step of the next one
-        [2, 0, "trajectories"],
-        [2, 0, "trajectories"],
-        [1, 1, "trajectories"],
-        [1, 0, "trajectories"],
-        [1, 1, "trajectories"],
-        [1, 1, "overview"],
-        [1, 0, "trajectories"],
+def test_keys_move_through_trajectories_and_steps(show):
+    page = show(three_rollouts(), "#t=1&s=1")
+    way = []
+    for key in ["ArrowRight", "End", "ArrowRight", "j", "j", "j", "k", "Home", "x", "4", "ArrowLeft", "v", "v"]:
+        page.press(key)
+        way.append(page.value("location.hash").replace("&credit=1", ""))
+    assert way == [
+        *("#t=1&s=2", "#t=1&s=3", "#t=1&s=3"),
+        *("#t=2&s=2", "#t=3&s=1", "#t=3&s=1", "#t=2&s=2"),  # j and k go to the decisive step
+        *("#t=2&s=1", "#t=2&s=2", "#t=2&s=2&view=states", "#t=2&s=1"),
+        *("#t=3&s=1", "#t=1&s=1"),  # v goes to the next who was in the same state
     ]
-    assert noted(document, "method") == "two"
-    assert noted(document, "nopart") == -1
-    assert noted(document, "part") == 0
-    assert noted(document, "open") == 1
-    assert noted(document, "all") == 3
-    assert noted(document, "looks") == "dark"
-    assert noted(document, "focus") == "filter"
-    assert noted(document, "help") is True
-    assert noted(document, "address") == "#t=2&s=1&credit=1&part=1&theme=dark"
+
+
+def test_keys_choose_what_is_shown(show):
+    page = show(three_rollouts(), "#t=1&s=1")
+    page.press("m")
+    assert page.value("location.hash") == "#t=1&s=1&credit=2"
+    page.press("p", "m", "p")  # the second method has no parts
+    assert page.value("location.hash") == "#t=1&s=1&credit=1&part=stacked"
+    assert page.count(".column .block") == 6
+    page.press("p")
+    assert page.value("location.hash") == "#t=1&s=1&credit=1&part=1"
+    page.press("c")
+    assert page.count("#steps details[open]") == 1
+    page.press("C", "C")
+    assert page.count("#steps details[open]") == 3
+    page.press("t")
+    assert page.attributes("html", "data-theme") == ["dark"]
+    page.press("?")
+    assert page.count("dialog[open]") == 1
+    page.press("j")
+    assert page.text("h2") == "a"  # keys are the dialog's
+    page.click("dialog button")
+    page.press("/")
+    assert page.value("document.activeElement.id") == "filter"
+    page.press("j")
+    assert page.value("document.getElementById('filter').value") == "j"
+    page.press("Escape")
+    assert page.value("document.activeElement.id") != "filter"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_theme_is_the_systems_until_somebody_chooses(show, dark):
+    page = show(three_rollouts(), dark=dark)
+    assert page.attributes("html", "data-theme") == ["dark" if dark else "light"]
+    page.click("[aria-label='light or dark']")
+    assert page.attributes("html", "data-theme") == ["light" if dark else "dark"]
+
+
+def listed(page):
+    return "".join(page.texts(".row .name"))
 
 
 def test_filter_and_order(show):
-    document = show(
-        three_rollouts(),
-        probe="""
-        const listed = () => shown.map((t) => D.trajectories[t].id).join("");
-        note("whole", listed());
-        now.filter = "ACT B1"; arrange(); note("some", listed());
-        now.filter = "nowhere"; arrange(); note("none", listed());
-        now.filter = ""; now.sort = "low"; arrange(); note("blame", listed());
-        now.sort = "outcome"; arrange(); note("best", listed());
-        """,
-    )
-    assert noted(document, "whole") == "abc"
-    assert noted(document, "some") == "b"
-    assert noted(document, "none") == ""
-    assert noted(document, "blame") == "bac"
-    assert noted(document, "best") == "acb"
+    page = show(three_rollouts())
+    assert listed(page) == "abc"
+    for words, want in (("ACT B1", "b"), ("nowhere", ""), ("room", "abc"), ("c", "c"), ("", "abc")):
+        page.choose("#filter", words)
+        page.until(f"[...document.querySelectorAll('.row .name')].map((e) => e.textContent).join('') === {want!r}")
+    for order, want in (("low", "bac"), ("outcome", "acb"), ("worst", "bac")):
+        page.choose("#sort", order)
+        assert listed(page) == want
 
 
-def test_unknown_is_not_zero(show):
+def test_unknown_is_not_zero_and_dropped_is_marked(show):
     batch = Batch.from_trajectories([Trajectory([Step(action="a", reward=0.0), Step(action="b", reward=0.0)])])
     credit = Credit(np.zeros(2), by_step(batch), known_S=np.array([True, False]), train_S=np.array([False, True]))
-    document = show(report_model(credit))
-    pills = document.all("span", class_="pill")
-    assert ["".join(p.text) for p in pills[:2]] == ["0", "?"]
-    assert [p.attributes["data-sign"] for p in pills[:2]] == ["0", "?"]
-    assert "data-dropped" in pills[0].attributes
-    assert "not trained on" in document.text
+    page = show(credit)
+    assert page.texts(".margin .pill") == ["0", "?"]
+    assert page.attributes(".margin .pill", "data-sign") == ["0", "?"]
+    assert [mark is not None for mark in page.attributes(".margin .pill", "data-dropped")] == [True, False]
+    assert page.attributes(".column", "aria-label") == ["step 1, credit 0", "step 2, credit ?"]
+    assert page.count(".column .bar.none") == 1
+    assert "not trained on" in page.text("#step-0")
+    assert "unknown" in page.text("#step-1 .margin")
 
 
 def test_tokens_are_tinted_piece_by_piece(show):
     batch = Batch.from_trajectories([Trajectory([Step(action="go 🦊 north", reward=1.0)])])
-    document = show(report_model(Credit(np.array([0.5, -0.5, 0.0]), by_token(batch))))
-    runs = document.all("span", class_="run")
-    assert ["".join(run.text) for run in runs] == ["go", " 🦊", " north"]
-    assert [run.attributes["data-sign"] for run in runs] == ["+", "-", "0"]
+    page = show(Credit(np.array([0.5, -0.5, 0.0]), by_token(batch)))
+    assert page.texts(".run") == ["go", " 🦊", " north"]
+    assert page.attributes(".run", "data-sign") == ["+", "-", "0"]
+    assert page.attributes(".run", "title") == [
+        "token 1: +0.50 (1 token)",
+        "token 2: −0.50 (1 token)",
+        "token 3: 0 (1 token)",
+    ]
 
 
 def test_tokens_that_are_not_trained_on_are_faded_and_counted(show):
     batch = Batch.from_trajectories([Trajectory([Step(action="go far north", reward=1.0)])])
-    train_T = np.array([True, False, True])
-    document = show(report_model(Credit(np.array([0.5]), by_step(batch), train_T=train_T)))
-    assert ["data-dropped" in run.attributes for run in document.all("span", class_="run")] == [False, True, False]
-    assert "2 of 3 tokens trained on" in document.text
-    assert "mean of" not in "".join(document.all("article")[0].text)
+    page = show(Credit(np.array([0.5]), by_step(batch), train_T=np.array([True, False, True])))
+    assert [mark is not None for mark in page.attributes(".run", "data-dropped")] == [False, True, False]
+    assert "2 of 3 tokens trained on" in page.text("#step-0")
+    assert "mean of" not in page.text("#step-0")
 
 
-def test_the_demo_opens_on_what_was_learned(tmp_path, profile):
+def test_turns_and_agents_are_means_over_tokens(show):
+    steps = [
+        Step(action="one two three", reward=0.0, turn=0, agent="ann"),
+        Step(action="four", reward=0.0, turn=0, agent="bob"),
+        Step(action="five six", reward=1.0, turn=1, agent="ann"),
+    ]
+    page = show(Credit(np.array([1.0, -1.0, 0.5]), by_step(Batch.from_trajectories([Trajectory(steps)]))))
+    page.press("b")
+    assert page.attributes(".column", "aria-label") == ["turn 1, credit +0.50", "turn 2, credit +0.50"]  # (3·1 − 1) / 4
+    page.press("b")
+    assert page.attributes(".column", "aria-label") == ["ann, credit +0.80", "bob, credit −1.00"]  # (3·1 + 2·½) / 5
+    assert page.texts(".span-head bdi") == ["ann", "bob"]
+
+
+def test_methods_stand_side_by_side(show):
+    page = show(three_rollouts(), "#t=2&s=2&view=compare")
+    assert page.texts("#compare table:first-of-type tbody tr td:nth-child(4) .pill")[:3] == ["+0.10", "+0.60", "0"]
+    assert page.texts("#compare .chip.warn") == ["apart", "apart"]
+    assert [page.texts("#compare [aria-label='Agreement of methods'] td")[k] for k in (0, 2, 3, 4)] == [
+        *("one and two", "−1.00", "0%", "100% of 3"),
+    ]
+
+
+def test_the_state_graph_tells_who_went_where(show):
+    page = show(crossroads(), "#t=1&s=1&view=states")
+    nodes = page.attributes(".node.state", "aria-label")
+    assert nodes[0] == "the crossroads; 12 visits by 12 rollouts; credit of the actions differs by 1.60"
+    assert sorted(page.texts(".node.end .strong")) == ["outcome 0", "outcome 1"]
+    edges = page.texts(".edge title")
+    assert any(
+        re.search(r"crossroads → a hall\n6 rollouts: run 1, run 3.*\ndid: left \(6×\)\nmean credit \+0.80", e)
+        for e in edges
+    )
+    assert page.count(".edge") == 1 + 2 + 2
+    assert page.count(".edge.own") == 3
+    assert "left" in page.text(".who")
+    page.value("document.querySelectorAll('.node.state')[1].focus()")
+    page.press("Enter")
+    assert page.attributes(".node.chosen", "aria-pressed") == ["true"]
+    assert "the crossroads" not in page.text(".state-text")
+    page.click(".who .chip")
+    assert page.attributes("section.view:not([hidden])", "id") == ["trajectories"]
+
+
+def test_a_verdict_that_outcomes_support_says_so(show):
+    page = show(crossroads(), "#t=2")
+    assert page.text(".verdict .trust") == "supported"
+    assert "chance alone would differ as much in under 1% of cases" in page.text(".verdict")
+    assert page.texts(".detail tbody tr td:last-child")[1:] == ["<1%", "<1%"]
+
+
+def test_groups_sort_and_filter(show):
+    rollouts = [
+        Trajectory([Step(observation="x", action="a", reward=float(n == 2))], group=f"task {g}", id=f"{g}/{n}")
+        for g, size in enumerate((3, 1, 4))
+        for n in range(size)
+    ]
+    page = show(assign("grpo", by_step(Batch.from_trajectories(rollouts))), "#view=groups")
+    names = "#groups tbody td:first-child"
+    assert page.texts(names) == ["task 0", "task 1", "task 2"]
+    page.click("#groups th:nth-child(3) button")
+    assert page.texts(names) == ["task 2", "task 0", "task 1"]
+    page.press("/")
+    page.press(*"alone")
+    assert page.texts(names) == ["task 1"]
+    page.click("#groups tbody tr")
+    assert page.value("location.hash").startswith("#t=4&s=1&view=states")
+
+
+def test_the_demo_opens_on_what_was_learned(tmp_path, browser):
     pytest.importorskip("matplotlib")
-    html.demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / "d.html")
-    document = load(tmp_path / "d.html", profile)
-    assert document.data("ready")
+    demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / "d.html")
+    page = Page(browser)
+    page.open((tmp_path / "d.html").as_uri())
+    text = page.text("#overview")
     for piece in (
         "What was learned",
         "Against the truth",
@@ -281,33 +361,24 @@ def test_the_demo_opens_on_what_was_learned(tmp_path, profile):
         "before training",
         "gradient cosine",
     ):
-        assert piece in document.text, piece
-    assert [image.attributes["class"] for image in document.all("img")] == ["picture light", "picture dark"]
-
-
-def test_a_thousand_trajectories_are_a_handful_of_elements(show, record_property):
-    rng = np.random.default_rng(0)
-    rollouts = [
-        Trajectory(
-            [Step(observation=f"room {rng.integers(40)}", action=f"go {k}", reward=0.0) for k in range(50)],
-            group=f"g{n // 8}",
-            outcome=float(n % 2),
-        )
-        for n in range(1000)
-    ]
-    units = by_step(Batch.from_trajectories(rollouts))
-    document = show(report_model(Credit(rng.normal(size=len(units)), units)), "#t=900&s=7")
-    assert len(document.all("button", class_="row")) < 60
-    assert len(document.all("article")) == 50
-    (row,) = document.all("button", class_="row", aria_current="true")
-    assert "".join(row.text).startswith("899")
-    record_property("reported", f"report of 1,000 x 50 steps: on screen after {document.data('ready')} ms")
+        assert piece in text, piece
+    assert page.attributes("img", "class") == ["picture light", "picture dark"]
+    assert page.problems == []
+    page.close()
 
 
 def test_a_long_trajectory_is_drawn_as_far_as_one_looks(show):
     batch = Batch.from_trajectories([Trajectory([Step(action=f"act {k}", reward=0.0) for k in range(3000)])])
     units = by_step(batch)
-    document = show(report_model(Credit(np.ones(len(units)), units)), "#t=1&s=500")
-    assert len(document.all("article")) == 519
-    (card,) = document.all("article", aria_current="true")
-    assert card.attributes["id"] == "step-499"
+    page = show(Credit(np.ones(len(units)), units), "#t=1&s=500")
+    assert page.count("article") == 519
+    assert page.attributes("article[aria-current=true]", "id") == ["step-499"]
+
+
+def test_a_damaged_page_says_so(tmp_path, browser):
+    text = html_of(three_rollouts())
+    (tmp_path / "page.html").write_text(re.sub('id="page-0">.{40}', 'id="page-0">', text), encoding="utf-8")
+    page = Page(browser)
+    page.open((tmp_path / "page.html").as_uri())
+    assert page.text("#problem").startswith("This report cannot be read: ")
+    page.close()

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import re
 from importlib import resources
 
@@ -10,76 +9,52 @@ import numpy as np
 import pytest
 
 from apportion.assign import assign
-from apportion.credit import Credit
-from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.report import demo_report, page, report, report_model
-from apportion.report.html import SCRIPTS, json_block
-from apportion.units import by_step
+from apportion.report import demo_report, report, report_model
+from apportion.report.html import EMBEDDED, SCRIPTS, SERVED, STYLES, served_page
 from tests.make import random_units
+from tests.report.examples import HOSTILE, block_of, hostile_credit, html_of
 
 VIEWER = resources.files("apportion.report") / "viewer"
-HOSTILE = [
-    "</script><script>document.title='pwned'</script>",
-    "<!--<script>",
-    "<img src=x onerror=\"document.title='pwned'\">",
-    "<b>bold</b> & &lt;i&gt; &amp;",
-    "a\u2028b\u2029c",
-    "\x00\x01\x1b[31m\x7f\x85",
-    "\u202egnp.exe \u2066isolate",
-    "half \ud83d, other half \udc00",
-    "{{data}} {{script}} {{csp}}",
-    "${alert(1)} `x` \\u003cscript\\u003e \\",
-    "javascript:alert(1)",
-    "\ufffe\uffff\ufeff",
-]
 
 
-def hostile_model():
-    steps = [Step(observation=text, action=text, state=text, agent=text, reward=0.0) for text in HOSTILE]
-    rollouts = [Trajectory(steps, id=HOSTILE[0] + str(k), group=HOSTILE[2], outcome=float(k)) for k in range(2)]
-    units = by_step(Batch.from_trajectories(rollouts))
-    credit = Credit(
-        np.linspace(-1, 1, len(units)),
-        units,
-        parts={HOSTILE[2]: np.linspace(-1, 1, len(units))},
-        notes={HOSTILE[0]: HOSTILE[2]},
-        method=HOSTILE[2],
-        params={HOSTILE[0]: HOSTILE[3]},
-    )
-    return report_model(credit, title=HOSTILE[0])
+def test_the_data_come_back():
+    credit = hostile_credit()
+    text = html_of(credit, title=HOSTILE[0])
+    index, first = block_of(text, "index"), block_of(text, "page-0")
+    model = report_model(credit, title=HOSTILE[0])
+    assert index["title"] == HOSTILE[0]
+    assert first["texts"] == model["texts"]
+    assert first["states"] == model["states"]
+    assert [first["trajectories"][str(t)] for t in range(2)] == model["trajectories"]
+    text.encode("utf-8")
 
 
-def data_of(text):
-    (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(block)
-
-
-def test_the_data_come_back_and_hold_no_markup():
-    model = hostile_model()
-    block = json_block(model)
-    for sign in "<>&\u2028\u2029":
-        assert sign not in block
-    block.encode("utf-8")
-    assert json.loads(block) == model
-    assert data_of(page(model)) == model
-
-
-def test_the_page_has_two_scripts_and_one_style_whatever_the_transcripts_say():
-    for model in (hostile_model(), report_model(assign("grpo", random_units(1)))):
-        text = page(model)
-        assert len(re.findall(r"<script", text, re.IGNORECASE)) == len(re.findall(r"</script", text)) == 2
+def test_the_page_holds_blocks_one_script_and_one_style_whatever_the_transcripts_say():
+    for credit, title in ((hostile_credit(), HOSTILE[0]), (assign("grpo", random_units(1)), None)):
+        text = html_of(credit, title=title)
+        assert len(re.findall(r"<script", text, re.IGNORECASE)) == len(re.findall(r"</script", text)) == 3
         assert len(re.findall(r"<style", text)) == 1
         assert len(re.findall(r"<!--", text)) == 0
+        assert (
+            re.findall(
+                r"\son\w+\s*=", text[: text.index("<style>")] + text[text.index("</style>") : text.index("<script")]
+            )
+            == []
+        )
 
 
-def test_the_policy_admits_the_one_script_and_the_one_style_by_digest():
-    text = page(hostile_model())
+@pytest.mark.parametrize(
+    "text", [html_of(hostile_credit(), title=HOSTILE[0]), served_page(HOSTILE[0])], ids=["file", "served"]
+)
+def test_the_policy_admits_the_one_script_and_the_one_style_by_digest(text):
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert rules["connect-src"] == ("'none'" if "page-0" in text else "'self'")
     assert rules["img-src"] == "data:"
     assert "unsafe" not in policy
+    assert text.index("Content-Security-Policy") < text.index("<title>")  # before anything from outside
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     for rule, code in (("script-src", script), ("style-src", style)):
@@ -88,21 +63,23 @@ def test_the_policy_admits_the_one_script_and_the_one_style_by_digest():
 
 
 def test_nothing_is_fetched():
-    text = page(report_model(assign("grpo", random_units(1))))
+    text = html_of(assign("grpo", random_units(1)))
     assert set(re.findall(r"https?://[^\s\"'<]*", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
     assert re.findall(r"\b(?:src|href)=\"(?!data:,)", text) == []
+    assert re.findall(FETCHES, text) == []
 
 
 SINKS = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|srcdoc|createContextualFragment"
 FETCHES = r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|\bimport\("
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [EMBEDDED, SERVED, *SCRIPTS])
 def test_the_viewer_has_no_way_to_put_markup_in_or_to_fetch(name):
     code = (VIEWER / name).read_text(encoding="utf-8")
     assert re.findall(SINKS, code) == []
-    assert re.findall(FETCHES, code) == []
+    assert len(re.findall(FETCHES, code)) == (1 if name == SERVED else 0)
     assert "</script" not in code
+    assert len(code.splitlines()) < 250
 
 
 def test_the_search_for_sinks_can_fail():
@@ -112,7 +89,7 @@ def test_the_search_for_sinks_can_fail():
 
 def test_every_file_of_the_viewer_is_used():
     kept = {entry.name for entry in VIEWER.iterdir()}
-    assert kept == {*SCRIPTS, "page.html", "style.css"}
+    assert kept == {*SCRIPTS, *STYLES, EMBEDDED, SERVED, "page.html"}
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path):
@@ -132,13 +109,6 @@ def test_equal_credit_makes_equal_pages(tmp_path):
     for name in ("a.html", "b.html"):
         demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
-
-
-def test_a_dict_of_another_schema_is_refused():
-    with pytest.raises(
-        DataError, match=r"the page shows 'apportion.report/1', the data are 'x/9'; make the model again"
-    ):
-        page({"schema": "x/9"})
 
 
 SUMMARY = {
@@ -169,7 +139,7 @@ SUMMARY = {
 def test_a_demo_report_holds_curves_truth_and_facts(tmp_path):
     pytest.importorskip("matplotlib")
     demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / "d.html")
-    data = data_of((tmp_path / "d.html").read_text(encoding="utf-8"))
+    data = block_of((tmp_path / "d.html").read_text(encoding="utf-8"), "index")
     assert data["learning"]["arms"]["grpo"] == SUMMARY["learning"]["grpo"]
     assert data["learning"]["arms"]["$gi^gpo$ </script>"]["ci95"] == [0.5, None]
     assert data["learning"]["before"] == 0.2

@@ -15,7 +15,7 @@ from apportion.report import report_model
 from apportion.report.picture import picture
 from apportion.units import by_step
 from tests.make import random_units
-from tests.report.test_page import HOSTILE
+from tests.report.examples import HOSTILE
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 NS = "{http://www.w3.org/2000/svg}"

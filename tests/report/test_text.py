@@ -1,5 +1,6 @@
 """The terminal view: the right numbers, and a transcript that cannot give the terminal orders."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -14,6 +15,7 @@ from apportion.report import report_model
 from apportion.report.text import print_trajectory, signed, visible
 from apportion.units import by_step
 from tests.make import random_units, traj
+from tests.report.examples import crossroads, three_rollouts
 
 
 def printed(model, *args, width=100, colour=False, **options):
@@ -36,7 +38,8 @@ def test_numbers_bars_and_text():
     assert "   1         │████████     +1 state 0" in lines
     assert "   2     ████│           −0.5 state 1" in lines
     assert "   3         │              0 state 2" in lines
-    assert [line.strip() for line in lines[5::2]][:2] == ["open", "wait"]
+    assert [line.strip() for line in lines if line.strip() in ("open", "wait", "close")] == ["open", "wait", "close"]
+    assert lines[2] == "[weak evidence] step 1 was decisive: +1, 2 times the next"
 
 
 def test_unknown_and_dropped_steps_say_so():
@@ -119,3 +122,29 @@ def test_long_texts_are_cut_and_counted_unless_asked_for():
     tall = credited([1.0], "\n".join("abcdefghij"))
     assert "… (8 more characters)" in printed(tall)
     assert "more characters" not in printed(tall, full=True)
+
+
+def test_other_methods_stand_beside():
+    text = printed(report_model(three_rollouts()), "b")
+    assert "| two" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("   2 ")]
+    assert line.split()[-5:-2] == ["−0.3", "−0.3", "+0.6"]  # the parts of one, and the other method
+    assert "−0.6" in line
+
+
+def test_the_choices_in_the_state_of_the_decisive_step_are_told():
+    text = printed(report_model(crossroads()), "run 3")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[2] == "[supported] step 1 was decisive: +0.8, 8 times the next"
+    assert "by agent: scout +0.8, walker +0.1" in lines
+    assert "in the state of step 1: 12 visits by 12 rollouts" in lines
+    assert "6 1 0 0% ▸ left" in lines
+    assert "6 0 1 0% right" in lines
+
+
+def test_many_choices_are_cut_and_counted_unless_asked_for():
+    rollouts = [Trajectory([Step(observation="x", action=f"go {n}", reward=float(n == 3))]) for n in range(20)]
+    batch = Batch.from_trajectories([dataclasses.replace(each, group="g") for each in rollouts])
+    model = report_model(assign("grpo", by_step(batch)))
+    assert "and 8 more; --full lists all" in printed(model, 3)
+    assert printed(model, 3, full=True).count("go ") == 21

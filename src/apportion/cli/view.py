@@ -2,41 +2,99 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from apportion.cli.output import console, emit_json, progress, remark
+from apportion.errors import ConfigError
+
+if TYPE_CHECKING:
+    from apportion.credit import Credit
 
 
 def view(
     paths: list[Path] = typer.Argument(help="Credit files that `apportion assign --out` wrote; several are compared."),
     out: Path = typer.Option(None, "--out", "-o", help="Write an HTML report here; it opens offline."),
-    trajectory: str = typer.Option(
-        None, "--trajectory", "-t", help="Show this trajectory (id or position) in the terminal."
+    text: str = typer.Option(
+        None, "--text", "--trajectory", "-t", help="Show this trajectory (id or position) in the terminal."
     ),
+    compare: list[str] = typer.Option(
+        [], "--compare", "-c", help="Another method, assigned to the same units and put beside; may be repeated."
+    ),
+    serve: bool = typer.Option(False, "--serve", help="Show it from a server on this machine: for large rollouts."),
+    port: int = typer.Option(0, "--port", min=0, max=65535, help="Port of --serve; 0 takes a free one."),
+    browser: bool = typer.Option(False, "--open", help="Open the report in the browser."),
     full: bool = typer.Option(False, "--full", help="Whole texts and contexts in the terminal, not their beginnings."),
     json: bool = typer.Option(False, "--json", help="The report's data as one JSON document on stdout."),
 ) -> None:
-    """Look at credit laid over the transcript, in the terminal or as one HTML file.
+    """Look at credit laid over the transcript: in the terminal, as one HTML file, or from a local server.
 
-    Example: apportion view credit.parquet --out credit.html
+    Without --out, --serve or --json it shows one trajectory in the terminal, the one with the largest credit.
+
+    Example: apportion view credit.parquet --compare grpo --out credit.html
     """
-    from apportion.credit import read_credit
     from apportion.report import report, report_model
     from apportion.report.text import trajectory_table
 
-    credits = []
-    for path in paths:
-        with progress(f"reading {path.name}"):
-            credits.append(read_credit(path))
+    if browser and out is None and not serve:
+        raise ConfigError("--open opens a report; say where with --out FILE, or --serve")
+    if port and not serve:
+        raise ConfigError("--port is the port of --serve; say --serve as well")
+    if serve and (out is not None or json or text is not None):
+        raise ConfigError("--serve shows the report itself; leave --out, --text and --json out, or call view twice")
+    credits = _credits(paths, compare)
     if json:
         emit_json(report_model(credits))
+        return
+    if serve:
+        _serve(credits, port, browser)
         return
     if out is not None:
         with progress(f"writing {out.name}"):
             report(credits, out)
         remark(f"wrote {out}; open it in a browser")
-    if out is None or trajectory is not None:
-        which = int(trajectory) if trajectory is not None and trajectory.isdigit() else trajectory
+        if browser:
+            webbrowser.open(out.resolve().as_uri())
+    if out is None or text is not None:
+        which = int(text) if text is not None and text.isdigit() else text
         console().print(trajectory_table(report_model(credits), which, full=full))
+
+
+def _credits(paths: list[Path], compare: list[str]) -> list[Credit]:
+    from apportion.assign import assign
+    from apportion.credit import read_credit
+
+    credits = []
+    for path in paths:
+        with progress(f"reading {path.name}"):
+            credits.append(read_credit(path))
+    for expression in compare:
+        with progress(f"assigning {expression}"):
+            credits.append(assign(expression, credits[0].units))
+    return credits
+
+
+def _serve(credits: list[Credit], port: int, browser: bool) -> None:
+    from apportion.report import Report, build_pages
+    from apportion.report.serve import ReportServer
+
+    with progress("laying out the pages"):
+        report = Report(credits)
+        index, pages = build_pages(report, report.header())
+    try:
+        server = ReportServer(index, pages, port)
+    except OSError as error:
+        raise ConfigError(
+            f"port {port} cannot be used ({error.strerror}); choose another, or 0 for a free one"
+        ) from None
+    with server:
+        remark(f"showing {len(report.groups):,} groups at {server.address} (only from this machine; Ctrl-C ends it)")
+        if browser:
+            webbrowser.open(server.address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            remark("ended")

@@ -1,24 +1,16 @@
-"""The report model of a training run: `report_model` plus what was learned and how methods compare with the truth."""
+"""What the report of a training run shows besides credit: what was learned, and how methods compare with the truth."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from apportion.credit import Credit
 from apportion.errors import DataError
-from apportion.report.model import Decode, report_model
 
 
-def demo_model(
-    summary: Mapping[str, Any],
-    credits: Credit | Sequence[Credit],
-    *,
-    title: str = "apportion demo",
-    decode: Decode | None = None,
-) -> dict[str, Any]:
-    """A report model with the parts ``learning``, ``truth`` and ``facts``.
+def training_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts ``learning``, ``truth`` and ``facts`` of a report, as far as the summary has them.
 
     Args:
         summary: any of
@@ -29,12 +21,11 @@ def demo_model(
             as names of the axes;
             ``truth``: {task: {method: {score: number or [mean, low, high]}}};
             ``env``: name of the environment; everything else is a fact to list.
-        credits, title, decode: see `report_model`.
 
     Raises:
         DataError: a part has another form.
     """
-    model = report_model(credits, title=title, decode=decode)
+    parts: dict[str, Any] = {}
     for part in ("learning", "truth", "curves"):
         if not isinstance(summary.get(part, {}), Mapping):
             raise DataError(f"summary[{part!r}] is a {type(summary[part]).__name__}; give a dict of methods or tasks")
@@ -57,13 +48,13 @@ def demo_model(
             learning["curves"] = _finite(curves)
             learning["x_label"] = str(summary.get("curves_x", "generated tokens"))
             learning["y_label"] = str(summary.get("curves_y", "success on held-out tasks"))
-        model["learning"] = learning
+        parts["learning"] = learning
     if summary.get("truth"):
-        model["truth"] = _finite(summary["truth"])
+        parts["truth"] = _finite(summary["truth"])
     facts = {str(name): _finite(value) for name, value in summary.items() if name not in known}
     if facts:
-        model["facts"] = facts
-    return model
+        parts["facts"] = facts
+    return parts
 
 
 def _check_curve(name: str, curve: Any) -> None:

@@ -1,8 +1,8 @@
 """A report as one HTML file: opens offline, fetches nothing, runs nothing that it shows.
 
-Three walls stand between a transcript and the reader's browser: the data are a JSON block in which no markup can
-occur, the viewer puts text into the page as text nodes only, and a content security policy admits one script and one
-style sheet by their digests and nothing else.
+Three walls stand between a transcript and the reader's browser: the data are compressed and written in base64, an
+alphabet without markup; the viewer puts text into the page as text nodes only; and a content security policy admits
+one script and one style sheet by their digests and nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,15 +18,20 @@ from typing import Any
 
 from apportion.credit import Credit
 from apportion.data.atomic import atomic_write
-from apportion.errors import DataError
 from apportion.report.charts import learning_pictures
-from apportion.report.demo import demo_model
-from apportion.report.model import SCHEMA, Decode, report_model
+from apportion.report.demo import training_parts
+from apportion.report.model import Report
+from apportion.report.pages import build_pages, packed
+from apportion.report.texts import Decode
 
-SCRIPTS = ("dom.js", "model.js", "list.js", "trajectory.js", "states.js", "overview.js", "main.js")
-"""The viewer, in the order in which it is read; one function scope around all of it."""
+EMBEDDED, SERVED = "store_embedded.js", "store_served.js"
+SCRIPTS = (
+    "dom.js numbers.js table.js data.js lens.js list.js chart.js verdict.js transcript.js detail.js layout.js graph.js "
+    "states.js groups.js compare.js histogram.js overview.js learning.js about.js keys.js main.js"
+).split()
+"""The viewer, in the order in which it is read, after one of the two stores; one function scope around all of it."""
+STYLES = ("base.css", "trajectory.css", "pages.css", "graph.css", "media.css")
 
-_MARKUP = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
@@ -51,7 +55,8 @@ def report(
         DataError: no credit, or something that is not one.
         ConfigError: the folder of the file is missing.
     """
-    _write(path, report_model(credits, title=title, decode=decode))
+    made = Report(credits, title=title, decode=decode)
+    _write(path, *build_pages(made, made.header()))
 
 
 def demo_report(
@@ -65,7 +70,7 @@ def demo_report(
     """Write the report of a training run: what was learned, how methods compare with the truth, and the credit.
 
     Args:
-        summary: see `apportion.report.demo.demo_model`.
+        summary: see `apportion.report.demo.training_parts`.
         credits: credit of some rollouts, one per method.
         path: the HTML file.
 
@@ -73,49 +78,64 @@ def demo_report(
         DataError: the summary or the credit cannot be shown.
         MissingExtra: the summary has curves, and matplotlib is not installed.
     """
-    _write(path, demo_model(summary, credits, title=title, decode=decode))
+    parts = training_parts(summary)
+    made = Report(credits, title=title, decode=decode)
+    pictures = learning_pictures(parts["learning"]) if "learning" in parts else None
+    index, pages = build_pages(made, made.header() | parts)
+    _write(path, index | {"pictures": pictures} if pictures else index, pages)
 
 
-def page(model: Mapping[str, Any]) -> str:
-    """The HTML of a report model.
+def page(index: Mapping[str, Any], pages: Sequence[bytes]) -> str:
+    """The HTML of a report with its data in it.
 
-    Raises:
-        DataError: the dict is not of this schema.
+    Args:
+        index, pages: what `apportion.report.pages.build_pages` returned.
     """
-    if model.get("schema") != SCHEMA:
-        raise DataError(f"the page shows {SCHEMA!r}, the data are {model.get('schema')!r}; make the model again")
-    script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
-    style = _asset("style.css")
-    pictures = learning_pictures(model["learning"]) if "learning" in model else None
+    blocks = [_block("index", packed(index)), *(_block(f"page-{k}", page) for k, page in enumerate(pages))]
+    return _filled(str(index["title"]), EMBEDDED, "\n".join(blocks), "'none'")
+
+
+def served_page(title: str) -> str:
+    """The HTML of a report that asks its own server for the data, and nobody else."""
+    return _filled(title, SERVED, "", "'self'")
+
+
+def policy(script: str, style: str, connect: str) -> str:
+    """The content security policy of a page: this script, this style sheet, pictures inside the page, nothing else."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {_digest(script)}",
+            f"style-src {_digest(style)}",
+            "img-src data:",
+            f"connect-src {connect}",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+        )
+    )
+
+
+def _filled(title: str, store: str, blocks: str, connect: str) -> str:
+    script = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in (store, *SCRIPTS)) + "\n})();\n"
+    style = "\n".join(_asset(name) for name in STYLES)
     slots = {
-        "csp": "; ".join(
-            (
-                "default-src 'none'",
-                f"script-src {_digest(script)}",
-                f"style-src {_digest(style)}",
-                "img-src data:",
-                "base-uri 'none'",
-                "form-action 'none'",
-                "require-trusted-types-for 'script'",
-            )
-        ),
-        "title": html.escape(_LONE_SURROGATE.sub("\ufffd", str(model["title"]))),
+        "csp": policy(script, style, connect),
+        "title": html.escape(_LONE_SURROGATE.sub("\ufffd", title)),
         "style": style,
-        "data": json_block({**model, "pictures": pictures} if pictures else model),
+        "blocks": blocks,
         "script": script,
     }
-    # one pass, so that a transcript with {{…}} in it stays a transcript
+    # one pass, so that a title with {{…}} in it stays a title
     return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
 
 
-def json_block(value: Any) -> str:
-    """JSON for inside a script element: no character that HTML could take for markup, nothing that UTF-8 lacks."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_MARKUP)
-    return _LONE_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+def _block(name: str, data: bytes) -> str:
+    return f'<script type="application/gzip" id="{name}">{base64.b64encode(data).decode("ascii")}</script>'
 
 
-def _write(path: str | os.PathLike[str], model: Mapping[str, Any]) -> None:
-    text = page(model)
+def _write(path: str | os.PathLike[str], index: Mapping[str, Any], pages: Sequence[bytes]) -> None:
+    text = page(index, pages)
     with atomic_write(path) as file:
         file.write(text.encode("utf-8"))
 

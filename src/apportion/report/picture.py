@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apportion.errors import ConfigError
-from apportion.report.model import step_values
-from apportion.report.text import signed, visible
+from apportion.report.unit_runs import step_values
+from apportion.report.verdict import signed
+from apportion.report.visible import visible
 
 WIDTH, MARGIN, LABEL = 900, 26, 172
 HEAD, ROW, FOOT = 122, 76, 54

@@ -5,26 +5,20 @@ const SORTS = {
   group: ["by group", null],
   high: ["most credit", (t) => -(extremes()[t].high ?? -Infinity)],
   low: ["most blame", (t) => extremes()[t].low ?? Infinity],
+  trust: ["best supported", (t) => -trustOf(t)],
   outcome: ["best outcome", (t) => -(D.trajectories[t].outcome ?? -Infinity)],
   worst: ["worst outcome", (t) => D.trajectories[t].outcome ?? Infinity],
-  long: ["longest", (t) => -D.trajectories[t].steps.length],
+  long: ["longest", (t) => -stepsOf(t)],
 };
 
 let shown = []; // trajectories in order
 let items = []; // rows and group headings with their place
-let total = 0;
+let found = null; // trajectories whose texts hold the filter; null where there is none
 
 function matching() {
   const query = now.filter.trim().toLowerCase();
-  const here = D.trajectories.map((_, t) => t).filter((t) => has(t));
-  if (!query) return here;
-  const hits = new Set();
-  D.texts.forEach((item, i) => { if (item.toLowerCase().includes(query)) hits.add(i); });
-  return here.filter((t) => {
-    const trajectory = D.trajectories[t];
-    return trajectory.id.toLowerCase().includes(query) || groupName(t).toLowerCase().includes(query)
-      || trajectory.steps.some((step) => hits.has(step.action) || hits.has(step.context));
-  });
+  if (!query) return mine();
+  return mine().filter((t) => D.trajectories[t].id.toLowerCase().includes(query) || groupOf(t).name.toLowerCase().includes(query) || (found && found.has(t)));
 }
 
 function arrange() {
@@ -35,8 +29,7 @@ function arrange() {
     shown.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
   } else shown.sort((a, b) => D.trajectories[a].group - D.trajectories[b].group || a - b);
   items = [];
-  total = 0;
-  let group = -1;
+  let total = 0, group = -1;
   for (const t of shown) {
     if (!key && D.trajectories[t].group !== group) {
       group = D.trajectories[t].group;
@@ -47,8 +40,8 @@ function arrange() {
     total += ROW;
   }
   byId("rows").style.height = total + "px";
-  const all = D.trajectories.filter((_, t) => has(t)).length;
-  byId("count").textContent = shown.length === all ? plural(all, "trajectory") : `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")} trajectories`;
+  const all = mine().length;
+  byId("count").textContent = shown.length === all ? plural(all, "trajectory") : `${shown.length.toLocaleString("en")} of ${plural(all, "trajectory")}`;
   drawList();
 }
 
@@ -70,43 +63,37 @@ function groupRow({ top, group }) {
 }
 
 function row({ top, t }) {
-  const { id, outcome, steps } = D.trajectories[t];
+  const { id, outcome } = D.trajectories[t];
   const { high, low } = extremes()[t];
   return h("button", {
     class: "row", type: "button", tabindex: "-1", css: { top: top + "px" }, "aria-current": t === now.t ? "true" : null,
-    "aria-label": `${id}, outcome ${brief(outcome)}, ${steps.length} steps, credit from ${signed(low)} to ${signed(high)}`,
+    "aria-label": `${id}, outcome ${brief(outcome)}, ${plural(stepsOf(t), "step")}, credit from ${signed(low)} to ${signed(high)}, ${TRUST[trustOf(t)][1]}`,
     on: { click: () => go({ t, s: strongest(t) }) },
   },
   h("span", { class: "name one-line", dir: "auto" }, id),
   h("span", { class: outcome === null ? "chip warn" : "chip" }, outcome === null ? "not scored" : brief(outcome)),
-  spark(values(t), scale()));
+  spark(values(t, now.credit, -1), scale(), D.trajectories[t].verdict[now.credit]));
 }
 
-/** Small bars up and down, one per step, in two paths. */
-function spark(list, most) {
-  const width = 280, height = 18, mid = height / 2;
-  const step = width / Math.max(list.length, 8);
-  const gap = step > 4 ? 1.5 : 0;
+/** Small bars up and down, one per step; a mark under the one that the verdict names. */
+function spark(list, most, [step, trust]) {
+  const width = 280, height = 18, mid = 8;
+  const wide = width / Math.max(list.length, 8);
+  const gap = wide > 4 ? 1.5 : 0;
   let up = "", down = "", none = "";
   list.forEach((x, i) => {
-    const left = (i * step).toFixed(1), wide = Math.min(step - gap, 18).toFixed(1);
-    if (x === null) { none += `M${left} ${mid - 2}h${wide}v4h-${wide}z`; return; }
+    const left = (i * wide).toFixed(1), span = Math.min(wide - gap, 18).toFixed(1);
+    if (x === null) { none += `M${left} ${mid - 2}h${span}v4h-${span}z`; return; }
     const size = (Math.min(1, Math.abs(x) / most) * (mid - 0.5)).toFixed(1);
-    if (x > 0) up += `M${left} ${mid}h${wide}v-${size}h-${wide}z`;
-    else if (x < 0) down += `M${left} ${mid}h${wide}v${size}h-${wide}z`;
+    if (x > 0) up += `M${left} ${mid}h${span}v-${size}h-${span}z`;
+    else if (x < 0) down += `M${left} ${mid}h${span}v${size}h-${span}z`;
   });
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("path", { class: "bar-axis", d: `M0 ${mid}h${Math.min(width, list.length * step).toFixed(1)}` }),
+    svg("path", { class: "bar-axis", d: `M0 ${mid}h${Math.min(width, list.length * wide).toFixed(1)}` }),
     up ? svg("path", { class: "bar-pos", d: up }) : null,
     down ? svg("path", { class: "bar-neg", d: down }) : null,
-    none ? svg("path", { class: "bar-unknown", d: none }) : null);
-}
-
-/** The step with the most credit or blame: where to look first. */
-function strongest(t) {
-  let best = 0, size = -1;
-  values(t).forEach((x, s) => { if (x !== null && Math.abs(x) > size) { best = s; size = Math.abs(x); } });
-  return best;
+    none ? svg("path", { class: "bar-unknown", d: none }) : null,
+    step === null ? null : svg("path", { class: trust === 2 ? "bar-peak good" : "bar-peak", d: `M${(step * wide).toFixed(1)} 17.2h${Math.max(4, Math.min(wide - gap, 18)).toFixed(1)}` }));
 }
 
 function keepInSight() {
@@ -117,14 +104,42 @@ function keepInSight() {
   else if (item.top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = item.top + ROW - list.clientHeight;
 }
 
+/** Look for the filter in the transcripts too: in every page of this file, or at the server. */
+async function look(query) {
+  const wanted = query.trim().toLowerCase();
+  found = null;
+  if (wanted.length < 2) return;
+  const hits = new Set();
+  if (store.search) for (const t of await store.search(wanted)) hits.add(t);
+  else {
+    for (let k = 0; k < D.pages; k++) {
+      const page = await bring(k);
+      if (now.filter !== query) return;
+      const texts = new Set();
+      page.texts.forEach((item, i) => { if (item.toLowerCase().includes(wanted)) texts.add(i); });
+      for (const [t, { steps }] of Object.entries(page.trajectories)) if (steps.some((step) => texts.has(step.action) || texts.has(step.context))) hits.add(Number(t));
+    }
+  }
+  if (now.filter === query) found = hits;
+}
+
+async function filterBy(query) {
+  now.filter = query;
+  found = null;
+  arrange(); // ids and groups at once, transcripts as soon as they have been read
+  byId("list").scrollTop = 0;
+  await look(query).catch(fail);
+  if (now.filter === query && found) arrange();
+}
+
 function setUpList() {
   byId("sort").append(...Object.entries(SORTS).map(([name, [label]]) => h("option", { value: name }, label)));
   byId("sort").value = now.sort;
-  byId("sort").addEventListener("change", (event) => { now.sort = event.target.value; arrange(); keepInSight(); drawList(); });
+  byId("sort").addEventListener("change", (event) => { now.sort = event.target.value; arrange(); keepInSight(); drawList(); event.target.blur(); });
   let timer = 0;
   byId("filter").addEventListener("input", (event) => {
     clearTimeout(timer);
-    timer = setTimeout(() => { now.filter = event.target.value; arrange(); byId("list").scrollTop = 0; drawList(); }, 120);
+    timer = setTimeout(() => filterBy(event.target.value), 120);
   });
   let frame = 0;
   byId("list").addEventListener("scroll", () => {

@@ -1,0 +1,110 @@
+"""``apportion view``: the file, the terminal, the server, and methods put beside."""
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from apportion.cli.run import run
+from apportion.credit import write_credit
+from tests.report.examples import block_of, crossroads, three_rollouts
+
+
+@pytest.fixture
+def cli(capsys):
+    def call(*arguments):
+        code = run([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture
+def credit(tmp_path):
+    write_credit(tmp_path / "maze.jsonl", crossroads())
+    return tmp_path / "maze.jsonl"
+
+
+def test_a_file_that_opens_offline(cli, credit, tmp_path):
+    code, out, err = cli("view", credit, "--out", tmp_path / "maze.html")
+    assert (code, out) == (0, "")
+    assert "open it in a browser" in err
+    assert block_of((tmp_path / "maze.html").read_text(encoding="utf-8"), "index")["title"] == "left is right"
+
+
+@pytest.mark.parametrize("option", ["--text", "--trajectory", "-t"])
+def test_one_trajectory_in_the_terminal(cli, credit, option):
+    code, out, _ = cli("view", credit, option, "run 3")
+    assert code == 0
+    assert out.startswith("run 3  outcome 1  group maze")
+    assert "[supported] step 1 was decisive" in out
+    code, _, err = cli("view", credit, option, "run 99")
+    assert code == 1
+    assert "there is no trajectory 'run 99'" in err
+
+
+def test_another_method_is_put_beside(cli, credit, tmp_path):
+    code, _, _ = cli("view", credit, "--compare", "grpo", "-c", "gigpo", "--out", tmp_path / "maze.html")
+    assert code == 0
+    index = block_of((tmp_path / "maze.html").read_text(encoding="utf-8"), "index")
+    assert [entry["label"] for entry in index["credits"]] == ["left is right", "grpo", "gigpo"]
+    assert len(index["trajectories"]) == 12
+    _, out, _ = cli("view", credit, "--compare", "grpo", "--text", "run 3")
+    assert "| grpo" in out
+    code, _, err = cli("view", credit, "--compare", "nothing")
+    assert code == 2
+    assert "nothing" in err
+
+
+def test_several_files_are_compared(cli, tmp_path):
+    for name, each in zip("ab", three_rollouts(), strict=True):
+        write_credit(tmp_path / f"{name}.jsonl", each)
+    _, out, _ = cli("view", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--json")
+    model = json.loads(out)
+    assert [entry["label"] for entry in model["credits"]] == ["one", "two"]
+    assert len(model["trajectories"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--open"], "--open opens a report; say where with --out FILE, or --serve"),
+        (["--port", "8000"], "--port is the port of --serve"),
+        (["--serve", "--json"], "--serve shows the report itself"),
+        (["--serve", "--text", "0"], "--serve shows the report itself"),
+    ],
+)
+def test_options_that_do_not_go_together(cli, credit, options, sentence):
+    code, _, err = cli("view", credit, *options)
+    assert code == 2
+    assert sentence in err
+
+
+def test_it_serves_until_ctrl_c(credit):
+    command = [sys.executable, "-m", "apportion", "view", str(credit), "--serve"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()
+        host, token = re.search(r"http://(127\.0\.0\.1:\d+)/([\w-]{32})/", line).groups()
+        connection = http.client.HTTPConnection(host, timeout=10)
+        connection.request("GET", f"/{token}/data/index")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert "ended" in process.stderr.read()
+
+
+def test_a_taken_port_is_named(cli, credit):
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        code, _, err = cli("view", credit, "--serve", "--port", other.getsockname()[1])
+    assert code == 2
+    assert "cannot be used" in err
