@@ -63,6 +63,9 @@ FILE_CALLS = set(
 MAY_CONNECT = {"resources"}
 NETWORK = set("socket ssl urllib.request http.client ftplib smtplib requests httpx httpx2 aiohttp openai".split())
 
+MAY_LISTEN = {"report"}  # on loopback, behind a token; see report/serve.py
+LISTENS = set("http.server socketserver wsgiref xmlrpc.server asyncio.start_server uvicorn flask".split())
+
 RUNS_CODE = set("eval exec compile __import__".split())
 UNPICKLES = set("pickle cPickle _pickle marshal shelve dill cloudpickle joblib".split())
 
@@ -202,6 +205,16 @@ def only_resources_connect(package: Path) -> list[str]:
     ]
 
 
+def only_reports_are_served(package: Path) -> list[str]:
+    return [
+        f"{file.at(line)} '{file.room}' can let others connect ({name})"
+        for file in files(package)
+        if file.room not in MAY_LISTEN
+        for name, line, _ in file.imports()
+        if any(f"{name}.".startswith(f"{package_name}.") for package_name in LISTENS)
+    ]
+
+
 def nothing_from_outside_is_executed(package: Path) -> list[str]:
     wrong = []
     for file in files(package):
@@ -231,6 +244,7 @@ CHECKS = (
     names_say_something,
     only_some_rooms_touch_files,
     only_resources_connect,
+    only_reports_are_served,
     nothing_from_outside_is_executed,
 )
 
@@ -289,6 +303,10 @@ PLANTED = {
         ("assign.py", "import urllib.request", "can open a connection"),
         ("methods/m.py", "def f():\n    from openai import OpenAI", "can open a connection"),
     ],
+    only_reports_are_served: [
+        ("cli/c.py", "from http.server import HTTPServer", "can let others connect"),
+        ("train/t.py", "def f():\n    import socketserver", "can let others connect"),
+    ],
     nothing_from_outside_is_executed: [
         ("envs/e.py", "eval('1')", "calls eval"),
         ("envs/e.py", "def f(x): exec(x)", "calls exec"),
@@ -310,6 +328,7 @@ LOOKALIKES = {
     "envs/door.py": "class Door:\n    def open(self): ...\n    def step(self): self.open()",
     "train/t.py": "import torch\ntorch.load('f', weights_only=True)\nmodel.eval()",
     "resources/vllm.py": "import httpx",
+    "report/serve.py": "from http.server import ThreadingHTTPServer",
     "cli/__init__.py": "from apportion.adapters import trl\nopen('x')",
     "__init__.py": "from apportion.assign import assign",
 }
