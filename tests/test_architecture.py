@@ -55,7 +55,8 @@ MAY_LOAD_HEAVY = (
     "numerics/_numba*.py",
 )
 
-MAY_TOUCH_FILES = {"data", "credit", "report", "grams", "resources", "train", "bench", "adapters", "cli"}
+# envs: games that the user has on disk, and the data of installed packages
+MAY_TOUCH_FILES = {"data", "credit", "envs", "report", "grams", "resources", "train", "bench", "adapters", "cli"}
 FILE_CALLS = set(
     "open write_text read_text write_bytes read_bytes mkdir unlink rmtree savez save_file load_file".split()
 )

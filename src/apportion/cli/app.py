@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, cost, demo, grams, methods, train, values, view
+from apportion.cli import assign, check, convert, cost, demo, envs, grams, methods, train, values, view
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ for _name, _command, _settings in (
     ("values", values.values, dict(FREE)),
     ("view", view.view, None),
     ("convert", convert.convert, None),
+    ("envs", envs.envs, None),
     ("train", train.train, dict(FREE)),
     ("demo", demo.demo, None),
 ):

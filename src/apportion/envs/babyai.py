@@ -42,7 +42,7 @@ PREFIXES: tuple[tuple[str, ...], ...] = (
 )
 
 
-@register("babyai")
+@register("babyai", extra="envs")
 class BabyAI(BaseEnv):
     """A BabyAI level as a text environment.
 

@@ -23,10 +23,15 @@ ENTRY_POINTS = "apportion.envs"
 Factory = TypeVar("Factory", bound=Callable[..., TextEnv])
 
 _FACTORIES: dict[str, Callable[..., TextEnv]] = {}
+_EXTRAS: dict[str, str] = {}
 
 
-def register(name: str) -> Callable[[Factory], Factory]:
+def register(name: str, *, extra: str = "") -> Callable[[Factory], Factory]:
     """Decorator: make this factory known under the name.
+
+    Args:
+        name: what `make` is given.
+        extra: the extra of apportion that must be installed for its default options; "" = none.
 
     Raises:
         ConfigError: another factory has the name.
@@ -39,6 +44,7 @@ def register(name: str) -> Callable[[Factory], Factory]:
                 f"environment {name!r} is already taken by {taken.__module__}; register yours as 'yourpackage/{name}'"
             )
         _FACTORIES[name] = factory
+        _EXTRAS[name] = extra
         return factory
 
     return add
@@ -48,6 +54,19 @@ def names() -> tuple[str, ...]:
     """The registered names, sorted."""
     _load_folder()
     return tuple(sorted(_FACTORIES))
+
+
+def extra_of(name: str) -> str:
+    """The extra that an environment needs with its default options; "" = none."""
+    _factory(name)
+    return _EXTRAS[name]
+
+
+def about(name: str) -> str:
+    """One sentence: the first of the docstring of the file that the environment is defined in."""
+    module = import_module(_factory(name).__module__)
+    first = (inspect.getdoc(module) or "").split("\n\n")[0].replace("\n", " ")
+    return first.partition(": ")[2] or first
 
 
 def options(name: str) -> dict[str, Any]:
