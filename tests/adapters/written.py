@@ -298,7 +298,10 @@ def agentbench_records() -> list[dict[str, Any]]:
     ]
 
 
-GAME = " think: I look.\nOK.\n> go to desk 1\nOn the desk 1, you see a mug 1.\n> take mug 1\nYou take it.\n>\n\n go to bed 1\nA bed.\n>\n\n"
+GAME = (
+    " think: I look.\nOK.\n> go to desk 1\nOn the desk 1, you see a mug 1.\n> take mug 1\nYou take it.\n>\n\n"
+    " go to bed 1\nA bed.\n>\n\n"
+)
 
 
 def adapt_record() -> dict[str, Any]:

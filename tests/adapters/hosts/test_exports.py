@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pickle
 import re
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from apportion.adapters.rows import batch_of, per_row
 from apportion.adapters.sequences import sequences
 from apportion.adapters.trl.async_rows import step_rows
 from apportion.errors import ConfigError, DataError, MissingExtra
+from apportion.losses import FineCreditLost
 from tests.adapters.hosts.drawn import worlds
 
 METHOD = {"method": "gigpo", "gamma": 0.9}
@@ -577,6 +579,23 @@ def test_a_row_takes_its_numbers_from_the_batch_it_was_in():
     rows = [HostRow("g", name, [1], [2, 9, 3], mask=[1, 0, 1], reward=r) for name, r in (("a", 0.0), ("b", 1.0))]
     tokens = ap.assign("grpo", ap.by_episode(batch_of(rows)), scale="none").to_tokens()
     assert [x.tolist() for x, _ in per_row(tokens, rows)] == [[-0.5, 0.0, -0.5], [0.5, 0.0, 0.5]]
+
+
+def test_slimes_gspo_warns_where_it_averages_credit_away():
+    # one step of two tokens each: by_step one credit for both, by_token another one each (gamma .5: .5 and 1)
+    sample = {"tokens": [1, 2, 3], "response_length": 2, "group_index": 0, "loss_mask": None}
+    samples = [SimpleNamespace(**sample, index=i, reward=float(i)) for i in range(2)]
+    said = (
+        "--advantage-estimator gspo has one ratio per row and gives each token the row's mean credit, but this credit "
+        "differs inside rows; use grpo or cispo"
+    )
+    fine, _ = slime.with_credit("reinforce", unit="token", gamma=0.5)
+    with pytest.warns(FineCreditLost, match=re.escape(said)):
+        fine(SimpleNamespace(advantage_estimator="gspo"), samples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fine(SimpleNamespace(advantage_estimator="grpo"), samples)
+        slime.with_credit("reinforce", gamma=0.5)[0](SimpleNamespace(advantage_estimator="gspo"), samples)
 
 
 def test_slimes_removed_and_truncated_samples():

@@ -19,8 +19,8 @@ def rollouts(seed, groups=12, **changes):
         out += [
             dataclasses.replace(
                 t,
-                id=f"{label}-{t.id}",
-                group=f"{label}-{t.group}",
+                id=f"{seed}-{label}-{t.id}",
+                group=f"{seed}-{label}-{t.group}",
                 steps=[dataclasses.replace(step, turn=k, **changes) for k, step in enumerate(t.steps)],
             )
             for t in sorted(drawn, key=lambda t: str(t.group))

@@ -53,7 +53,8 @@ def convert(record: Any, at: str, context: Context) -> list[Trajectory]:
         group = fields.group(record, where, context, chat.first_user)
         if group is None and name is not None and len(choices) > 1 and context.group_by is None:
             group = name
-        meta = fields.rest(record, ("request", "response", "choices", "messages", "body"), where, context)
+        taken = ("request", "response", "choices", "messages", "body", fields.first(record, fields.REWARDS)[0])
+        meta = fields.rest(record, taken, where, context)
         out.append(
             Trajectory(
                 with_ids(chat.steps, of_messages([message], context), context),

@@ -15,6 +15,7 @@ the rollout is unscored. Chats alone, as rLLM writes them for fine-tuning, are r
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -84,6 +85,10 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     else:
         outcome = fields.outcome({"success": episode.get("is_correct")}, at, context)
         context.report.note("reward of the trajectory missing: is_correct of the episode", outcome is not None)
+    told = sum(step.reward or 0.0 for step in steps)
+    if outcome is not None and any(step.reward for step in steps) and not math.isclose(told, outcome, abs_tol=1e-9):
+        context.report.note("step rewards that do not add up to the reward: the last step gets the rest")
+        steps[-1] = replace(steps[-1], reward=None)
     whole = {**episode, **{key: value for key, value in one.items() if key != "steps"}}
     meta = fields.rest(whole, ("id", "uid", "name", "reward", "steps"), at, context)
     return Trajectory(

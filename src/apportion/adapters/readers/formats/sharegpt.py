@@ -5,7 +5,7 @@
 
 human and user are seen; gpt, assistant, model, chatgpt, bot, bing and bard are sampled; function_call is a sampled tool
 call (JSON with name and arguments), observation, function_response and tool are its answer. Usually instruction data
-without a reward; ``label`` of KTO rows (true or false) is a verdict and counts as 1 or 0. ``images`` are kept by name.
+without a reward; a turn with ``weight`` 0, ``loss`` or ``train`` false is context; ``label`` of KTO rows (true or false) is a verdict and counts as 1 or 0. ``images`` are kept by name.
 """
 
 from __future__ import annotations
@@ -67,10 +67,12 @@ def message(turn: Any, at: str, context: Context) -> dict[str, Any]:
     if turn.get("value") is not None and not isinstance(turn["value"], str | list):
         raise FormatError(f"{at}: value is {fields.kind(turn['value'])}; give a text")
     more = {name: turn[name] for name in ("weight", "name") if turn.get(name) is not None}
+    if turn.get("loss") is False or turn.get("train") is False:
+        more["weight"] = 0
     if who in CALLS:
         return {"role": "assistant", "content": None, "tool_calls": _called(turn.get("value")), **more}
     for name in turn:
-        if name not in ("from", "value", "weight", "name"):
+        if name not in ("from", "value", "weight", "name", "loss", "train"):
             context.report.note(f"turn field {name[:40]!r} left out")
     return {"role": ROLE.get(who.lower(), who), "content": turn.get("value"), **more}
 

@@ -4,7 +4,7 @@
      "termination_reason"}, …]}                                       one run
     {"id": …, "task_id": …, "messages": […], "reward_info": {…}}      one simulation, as the folder form writes them
 
-Group = ``task_id`` (with the domain where the run names it), name = task/trial. The agent's messages are sampled; the
+Group = ``task_id`` (with the domain where the run names it), name = task/trial. The agent's messages are sampled, its fixed greeting aside; the
 customer's, and the customer's own tool calls, are observed. The task's evaluation criteria become the reference, which
 no prompt may see. A run that infrastructure ended is failed and unscored; one that a limit ended is truncated.
 ``reward_breakdown`` gives the named parts of the outcome. Simulations by voice have no messages but ticks: refused.
@@ -26,6 +26,7 @@ from apportion.errors import FormatError
 
 CUT_OFF = ("max_steps", "timeout", "context_window_exceeded")
 BROKEN = ("infrastructure_error", "unexpected_error", "user_error")
+GREETING = "Hi! How can I help you today?"
 TAKEN = ("messages", "ticks", "reward_info", "task_id", "_task", "_domain")
 
 
@@ -70,6 +71,9 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         what = "a simulation by voice, which has ticks and no messages" if voice else "no 'messages'"
         raise FormatError(f"{at}: {what}; leave it out")
     messages = [m for k, m in enumerate(record["messages"]) for m in _messages(m, f"{at}, message {k}")]
+    if messages and messages[0].get("content") == GREETING and messages[0]["role"] == "assistant":
+        context.report.note("the agent's greeting, a fixed text: context, not sampled")
+        messages[0]["weight"] = 0
     reason = record.get("termination_reason")
     broke = reason in BROKEN
     chat = conversation(
@@ -126,6 +130,8 @@ def _messages(message: Any, at: str) -> Iterator[Any]:
         for inner in message["tool_messages"]:
             yield from _messages(inner, at)
         return
+    if not isinstance(message.get("role"), str):
+        raise FormatError(f"{at}: role is {fields.kind(message.get('role'))}; give assistant, user, tool or system")
     kept = {name: message[name] for name in ("role", "content", "tool_calls") if message.get(name) is not None}
     if message.get("role") == "tool":
         kept["tool_call_id"] = message.get("id")
