@@ -7,7 +7,7 @@ not grow with the number of groups.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,19 @@ def check_whole(sources: Sequence[Source], spills: Sequence[Path], given: str) -
         lo, hi = k * width, 2**64 if k == passes - 1 else (k + 1) * width
         digests, owner = _range(spills, sizes, lo, hi)
         order = np.argsort(digests, kind="stable")
-        twice = np.flatnonzero(digests[order][1:] == digests[order][:-1])
-        for at in twice.tolist():
-            a, b = sources[int(owner[order[at]])], sources[int(owner[order[at + 1]])]
-            name = _name_of(int(digests[order[at]]), a.path)
-            if name is not None and (a == b or _name_of(int(digests[order[at]]), b.path, name) is not None):
-                raise DataError(_sentence(name, a, b, given))
+        twice = digests[order][1:][digests[order][1:] == digests[order][:-1]]
+        for digest in np.unique(twice).tolist():
+            _check_names(digest, [sources[n] for n in np.unique(owner[digests == digest]).tolist()], given)
+
+
+def _check_names(digest: int, where: Sequence[Source], given: str) -> None:
+    """Raise where two runs with this digest have one name; digests of two names may be equal."""
+    before: dict[str, Source] = {}
+    for source in where:
+        for name in _runs_of(digest, source.path):
+            if name in before:
+                raise DataError(_sentence(name, before[name], source, given))
+            before[name] = source
 
 
 def _sentence(name: str, a: Source, b: Source, given: str) -> str:
@@ -92,14 +99,15 @@ def _range(spills: Sequence[Path], sizes: Sequence[int], lo: int, hi: int) -> tu
     return np.concatenate(digests), np.concatenate(owners)
 
 
-def _name_of(wanted: int, path: str, like: str | None = None) -> str | None:
-    """The group of that digest in a file (named ``like``, where given); digests of two names may be equal."""
+def _runs_of(digest: int, path: str) -> Iterator[str]:
+    """The name of every run of rows whose group has this digest."""
     pa, pq = arrow("reading Parquet", "parquet")
+    last: str | None = None
     for group in _groups(pa, open_parquet(pa, pq, path), path):
-        for name in group.drop_null().unique().to_pylist():
-            if group_digest(name) == wanted and (like is None or name == like):
-                return str(name)
-    return None
+        names = group.take(pa.array(run_starts(group))).to_pylist()
+        told = names[1:] if names[0] == last else names
+        last = group[len(group) - 1].as_py()
+        yield from (name for name in told if name is not None and group_digest(name) == digest)
 
 
 def _groups(pa: Any, file: Any, path: str) -> Any:
