@@ -334,21 +334,21 @@ def test_retry_after_is_read_as_a_number_and_as_a_date():
         with pytest.raises(Trouble) as caught:
             Http(server.url, key_env=None).post("/completions", {"prompt": [1], "max_tokens": 1})
         assert (caught.value.wait, caught.value.spent) == (0.3, False)
-    from apportion.resources.http import _wait
+    from apportion.resources.http_errors import wait_in
 
-    assert _wait({"retry-after": "Fri, 31 Dec 2999 23:59:59 GMT"}) == 600
-    assert [_wait({"retry-after": x}) for x in ("", "-3", "nan", "soon", "1e9")] == [0, 0, 0, 0, 600]
-    assert _wait({}) == 0
+    assert wait_in({"retry-after": "Fri, 31 Dec 2999 23:59:59 GMT"}) == 600
+    assert [wait_in({"retry-after": x}) for x in ("", "-3", "nan", "soon", "1e9")] == [0, 0, 0, 0, 600]
+    assert wait_in({}) == 0
 
 
 def test_messages_of_a_server_are_one_short_line():
-    from apportion.resources.http import _reason
+    from apportion.resources.http_errors import reason_in
 
-    assert _reason(json.dumps({"error": {"message": "a\nb\x1b[31m"}}).encode()) == "a b [31m"
-    assert len(_reason(b"x" * 10000)) == 200
-    assert _reason(b"<html>") == ""
-    assert _reason(json.dumps({"detail": [1, 2]}).encode()) == "[1, 2]"
-    assert _reason(b'"text"') == "text"
+    assert reason_in(json.dumps({"error": {"message": "a\nb\x1b[31m"}}).encode()) == "a b [31m"
+    assert len(reason_in(b"x" * 10000)) == 200
+    assert reason_in(b"<html>") == ""
+    assert reason_in(json.dumps({"detail": [1, 2]}).encode()) == "[1, 2]"
+    assert reason_in(b'"text"') == "text"
 
 
 def test_redirects_are_not_followed():

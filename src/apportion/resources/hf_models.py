@@ -91,6 +91,13 @@ def positions_of(mask: Any) -> Any:
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
+def ends_of(model: Any) -> list[int]:
+    """Ids with which a causal language model ends a text by its configuration."""
+    config = getattr(model, "generation_config", None) or model.config
+    own = config.eos_token_id if config.eos_token_id is not None else model.config.eos_token_id
+    return list(own) if isinstance(own, list | tuple) else [own] if own is not None else []
+
+
 def room_of(model: Any) -> int | None:
     """Positions that the model has; None where its configuration does not say."""
     config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config

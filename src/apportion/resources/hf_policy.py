@@ -15,7 +15,7 @@ from apportion.errors import ConfigError
 from apportion.resources.context import context_ids, context_text, has_ids
 from apportion.resources.continuer import Continuer
 from apportion.resources.forcing import Forced, forced, needs_speller
-from apportion.resources.hf_models import Weights, loaded, room_of, torch_
+from apportion.resources.hf_models import Weights, ends_of, loaded, room_of, torch_
 from apportion.resources.hf_sampling import Track, draw, forced_logp
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.sampling import NEAR, Prompt, Sampled
@@ -93,11 +93,8 @@ class HFPolicy(Continuer):
 
     def ends(self) -> frozenset[int]:
         """Ids that end an answer: the model's own and those that were given."""
-        config = getattr(self.model, "generation_config", None) or self.model.config
-        own = config.eos_token_id if config.eos_token_id is not None else self.model.config.eos_token_id
-        listed = own if isinstance(own, list | tuple) else [own] if own is not None else []
         tokenizer = None if self.speller is None else self.speller.tokenizer.eos_token_id
-        return frozenset(int(x) for x in (*listed, *self.stop_ids, *([] if tokenizer is None else [tokenizer])))
+        return frozenset(int(x) for x in (*ends_of(self.model), *self.stop_ids, tokenizer) if x is not None)
 
     def forget_weights(self) -> None:
         """Say that weights were changed in a way that PyTorch does not count (through ``.data``)."""

@@ -8,7 +8,6 @@ nothing will ever work      `ResourceError`  3xx, 401, 403, 404, 405: the key or
 
 from __future__ import annotations
 
-import email.utils
 import json
 import os
 import threading
@@ -17,15 +16,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from apportion.errors import ConfigError, ResourceError, missing_extra
+from apportion.resources.http_errors import kind_of, reason_in, wait_in
 from apportion.resources.protocol import Refusal, Trouble
 
 if TYPE_CHECKING:
     import httpx2
 
-LONGEST_REASON = 200
-"""Characters of a server's own words that a sentence of ours repeats."""
-LONGEST_WAIT_S = 600.0
-"""A server that asks for a longer wait is not waited for any longer."""
 LARGEST_ANSWER = 256 * 2**20
 """Bytes of one answer at most; what is larger is no answer to anything that is asked here."""
 
@@ -108,7 +104,7 @@ class Http:
         try:
             status, headers, data = self._exchange(client, method, self._full + path, content)
         except httpx.InvalidURL as problem:
-            raise ResourceError(f"{self.url} is no address ({_kind(problem)}); correct {self.option}") from None
+            raise ResourceError(f"{self.url} is no address ({kind_of(problem)}); correct {self.option}") from None
         except httpx.HTTPError as problem:
             raise self._broken(problem, paid) from None
         if not 200 <= status < 300:
@@ -142,13 +138,13 @@ class Http:
     def _broken(self, problem: Exception, paid: bool) -> Trouble:
         httpx = _httpx()
         if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
-            return Trouble(self._clean(f"nobody answers at {self.url} ({_kind(problem)})"))
+            return Trouble(self._clean(f"nobody answers at {self.url} ({kind_of(problem)})"))
         if isinstance(problem, httpx.TimeoutException):
             return Trouble(f"{self.url} took longer than {self._timeout:g} s for an answer", spent=paid)
-        return Trouble(self._clean(f"the connection to {self.url} broke ({_kind(problem)})"), spent=paid)
+        return Trouble(self._clean(f"the connection to {self.url} broke ({kind_of(problem)})"), spent=paid)
 
     def _refused(self, status: int, headers: dict[str, str], data: bytes, path: str) -> Exception:
-        said = self._clean(_reason(data))
+        said = self._clean(reason_in(data))
         told = f"{self.url} answered {status}" + (f" ({said})" if said else "")
         if status in (401, 403):
             how = f"set {self.key_env} to a key that it takes" if self.key_env else "it wants a key"
@@ -158,7 +154,7 @@ class Http:
                 f"{told} to {path}; check {self.option}, which ends in /v1 as a rule, and the model's name"
             )
         if status in (408, 409, 425, 429) or status >= 500:
-            return Trouble(told, wait=_wait(headers), spent=status == 504)
+            return Trouble(told, wait=wait_in(headers), spent=status == 504)
         return Refusal(told)
 
     def _clean(self, text: str) -> str:
@@ -217,35 +213,3 @@ def _without_user(url: str) -> str:
     """The address without a user's name and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _kind(problem: Exception) -> str:
-    """Why, in the words of the library, or its name for it where it has none."""
-    return (str(problem).strip() or type(problem).__name__)[:LONGEST_REASON]
-
-
-def _reason(data: bytes) -> str:
-    """What the server says about an error, in one line."""
-    text = data[:65536].decode("utf-8", "replace")
-    try:
-        body = json.loads(text)
-        told = body.get("error", body.get("message", body.get("detail", ""))) if isinstance(body, dict) else body
-        told = told.get("message", "") if isinstance(told, dict) else told
-        text = told if isinstance(told, str) else json.dumps(told)
-    except (ValueError, RecursionError):
-        text = "" if "<" in text else text  # a page of a proxy tells nothing
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
-
-
-def _wait(headers: dict[str, str]) -> float:
-    """Seconds that the server wants us to wait: a number or a date."""
-    told = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(told)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(told).timestamp() - time.time()
-        except (ValueError, TypeError):
-            return 0.0
-    return min(max(seconds, 0.0), LONGEST_WAIT_S) if seconds == seconds else 0.0

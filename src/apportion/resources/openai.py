@@ -9,33 +9,25 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from apportion.asks import Logprob
 from apportion.data import Trajectory
-from apportion.errors import ConfigError, ResourceError
+from apportion.errors import ConfigError
 from apportion.resources.context import has_ids
 from apportion.resources.continuer import Continuer
-from apportion.resources.dialects import DIALECTS, SEED_BITS, Dialect, dialect_of, forced_of
-from apportion.resources.forcing import Forced, forced, needs_speller
+from apportion.resources.dialects import DIALECTS, forced_of
+from apportion.resources.forcing import forced, needs_speller
 from apportion.resources.http import Http
+from apportion.resources.openai_body import completion_of, forcing_of
 from apportion.resources.openai_chat import messages_of, plain_before
+from apportion.resources.openai_models import Server, met
 from apportion.resources.openai_reply import first_choice, sampled_of
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.sampling import Prompt, Sampled
 from apportion.resources.scorers import Score, Scorer
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """What a server says about itself."""
-
-    model: str
-    dialect: Dialect
-    room: int | None
-    """Tokens of context and answer together."""
 
 
 class OpenAIServer(Continuer):
@@ -89,14 +81,12 @@ class OpenAIServer(Continuer):
         )
         if dialect != "auto" and dialect not in DIALECTS:
             raise ConfigError(f"no dialect is named {dialect!r}; there are auto, {', '.join(DIALECTS)}")
-        self.http = Http(url, option=option, key_env=key_env, timeout=timeout, connections=workers)
-        self.root = Http(
-            re.sub(r"/v1/?$", "", url), option=option, key_env=key_env, timeout=timeout, connections=workers
-        )
+        how: dict[str, Any] = {"option": option, "key_env": key_env, "timeout": timeout, "connections": workers}
+        self.http, self.root = Http(url, **how), Http(re.sub(r"/v1/?$", "", url), **how)
         self.kinds = frozenset({"continue", "logprob"})
         self.workers, self.chat, self.reference = workers, chat, reference
         self._model, self._dialect = model, dialect
-        self._server: _Server | None = None
+        self._server: Server | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -126,7 +116,7 @@ class OpenAIServer(Continuer):
         self.http.close()
         self.root.close()
 
-    def server(self) -> _Server:
+    def server(self) -> Server:
         """What the server says about itself, asked once.
 
         Raises:
@@ -134,7 +124,7 @@ class OpenAIServer(Continuer):
         """
         with self._lock:
             if self._server is None:
-                self._server = self._met(self.http.reach("/models"))
+                self._server = met(self.http.url, self.http.reach("/models"), self._model, self._dialect)
             return self._server
 
     def check(self, request: Request) -> str:
@@ -160,7 +150,7 @@ class OpenAIServer(Continuer):
         if isinstance(request.ask, Logprob):
             if self.speller is None and needs_speller(request.ask, request.trajectory):
                 return Load(exact=False)  # and `check` says why it cannot be asked
-            run = self._forced(request)
+            run = forced(request.ask, request.trajectory, self.speller)
             return Load(len(run.context) + len(run.target), 1, 1.0)
         return super().load(request)
 
@@ -177,18 +167,12 @@ class OpenAIServer(Continuer):
     def answer(self, requests: Sequence[Request]) -> list[Reply | Trouble | Refusal]:
         """One request after the other; the workers are what runs side by side."""
         if any(isinstance(r.ask, Logprob) for r in requests):
-            return [self._one(r) for r in requests]
+            return [_outcome(self._logprob, request) for request in requests]
         return super().answer(requests)
 
     def sample(self, prompts: Sequence[Prompt]) -> list[Sampled | Trouble | Refusal]:
         """One completion for each prompt."""
-        out: list[Sampled | Trouble | Refusal] = []
-        for prompt in prompts:
-            try:
-                out.append(self._complete(prompt))
-            except (Trouble, Refusal) as problem:
-                out.append(problem)
-        return out
+        return [_outcome(self._complete, prompt) for prompt in prompts]
 
     def can_spell(self) -> bool:
         """With a tokenizer, or where the server turns ids into text."""
@@ -206,21 +190,6 @@ class OpenAIServer(Continuer):
             raise Trouble("the server did not spell the ids", spent=True)
         return told
 
-    def _met(self, told: dict[str, Any]) -> _Server:
-        listed = [m for m in told.get("data") or () if isinstance(m, dict) and isinstance(m.get("id"), str)]
-        names = [m["id"] for m in listed]
-        if self._model is None and len(names) != 1:
-            have = f"lists {', '.join(names[:8])}" if names else "lists no model"
-            raise ResourceError(f"{self.http.url} {have}; name the one to ask")
-        found = next((m for m in listed if m["id"] == self._model), None)
-        if self._model is not None and names and found is None and not _hidden(self._model, names):
-            raise ResourceError(f"{self.http.url} has no model {self._model!r}; it lists {', '.join(names[:8])}")
-        first = found or (listed[0] if listed else {})
-        dialect = dialect_of(first.get("owned_by")) if self._dialect == "auto" else DIALECTS[self._dialect]
-        room = first.get("max_model_len")
-        model = self._model if self._model is not None else names[0]
-        return _Server(model, dialect, room if type(room) is int and room > 0 else None)
-
     def _complete(self, prompt: Prompt) -> Sampled:
         server = self.server()
         most = prompt.max_tokens
@@ -230,56 +199,31 @@ class OpenAIServer(Continuer):
                 raise Refusal(
                     f"a context of {len(prompt.ids)} tokens leaves no room for an answer ({server.room} in all)"
                 )
-        body = {
-            "model": self.model,
-            "max_tokens": most,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "seed": prompt.seed & ((1 << SEED_BITS) - 1),
-            **server.dialect.plain,
-            **server.dialect.tell,
-        }
-        body |= {"stop": list(self.stop)} if self.stop else {}
-        body |= {"stop_token_ids": list(self.stop_ids)} if self.stop_ids else {}
-        if prompt.messages is None:
-            body["prompt"] = list(prompt.ids) if prompt.ids is not None else prompt.text
-            return sampled_of(self.http.post("/completions", body), prompt, self.size(prompt), most)
-        body["messages"] = [{"role": role, "content": text} for role, text in prompt.messages]
-        if "logprobs" in body:
-            body |= {"logprobs": True, "top_logprobs": 0}
-        if prompt.messages[-1][0] == "assistant":
-            body |= server.dialect.prefill or {}
-        return sampled_of(self.http.post("/chat/completions", body), prompt, self.size(prompt), most)
-
-    def _one(self, request: Request) -> Reply | Trouble | Refusal:
-        try:
-            return self._logprob(request)
-        except (Trouble, Refusal) as problem:
-            return problem
+        path, body = completion_of(
+            prompt,
+            self.model,
+            server.dialect,
+            most=most,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            stop=self.stop,
+            stop_ids=self.stop_ids,
+        )
+        return sampled_of(self.http.post(path, body), prompt, self.size(prompt), most)
 
     def _logprob(self, request: Request) -> Reply:
         ask = request.ask
         assert isinstance(ask, Logprob)
-        run = self._forced(request)
+        run = forced(ask, request.trajectory, self.speller)
         prompt = run.context + run.target
         if not run.target:
             return Reply(())
-        body = {
-            "model": self.model if ask.model == "policy" else self.reference,
-            "prompt": list(prompt),
-            "max_tokens": 1,  # some servers take no less
-            "temperature": 0.0,
-            "prompt_logprobs": 0,
-        }
-        choice, notes = first_choice(self.http.post("/completions", body))
+        model = self.model if ask.model == "policy" else self.reference
+        choice, notes = first_choice(self.http.post("/completions", forcing_of(prompt, model)))
         values = forced_of(choice, prompt, len(run.context))
         if values is None:
             raise Refusal("the server told no log-probabilities of the prompt", spent=True)
         return Reply(run.report(values), len(prompt), 1, " and ".join(notes))
-
-    def _forced(self, request: Request) -> Forced:
-        assert isinstance(request.ask, Logprob)
-        return forced(request.ask, request.trajectory, self.speller)
 
     def _cannot_force(self, ask: Logprob, rollout: Trajectory) -> str:
         if ask.model == "reference" and self.reference is None:
@@ -295,6 +239,9 @@ class OpenAIServer(Continuer):
         return "" if run.context else "nothing stands before the tokens to be scored, and the server scores none there"
 
 
-def _hidden(model: str, names: list[str]) -> bool:
-    """Some servers list one model under a file name and take any name."""
-    return len(names) == 1 and names[0].endswith(".gguf")
+def _outcome(call: Callable[[Any], Any], one: object) -> Any:
+    """What a call gives, or how it failed."""
+    try:
+        return call(one)
+    except (Trouble, Refusal) as problem:
+        return problem
