@@ -6,9 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from apportion.assign import assign, remake, required_cut
+from apportion.asks import KINDS
+from apportion.assign import assign, check_level, remake, required_cut
 from apportion.errors import ConfigError, DataError, UnknownName
 from apportion.methods import get
+from apportion.resources import Asker, BaseResource
 from apportion.units import by_episode, by_segment, by_step, by_token
 from tests.make import random_batch, random_units, units_of
 
@@ -232,6 +234,43 @@ def test_units_of_the_wrong_kind_are_refused():
         assign("grpo", units_of([0], [1], [("A", None)]))
     with pytest.raises(DataError, match=r"grpo is a method and takes apportion.Units, got list"):
         get("grpo").call([1])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("vineppo + gae", "gae reads value_S, which the units"),
+        ("vineppo + 2*(grpo + otb)", "otb credits tokens, the units are steps; cut the batch with by_token"),
+        ("vineppo | entropy_mask", "entropy_mask reads entropy_S, which the units"),
+    ],
+)
+def test_nobody_is_asked_where_a_later_name_cannot_work(text, sentence):
+    class Asked(BaseResource):
+        name, kinds, identity = "asked", frozenset(KINDS.values()), "asked"
+
+        def answer(self, requests):
+            raise AssertionError("somebody was asked")
+
+    with pytest.raises(DataError, match=sentence):
+        assign(text, units_of([0, 0], [1, 1], [("A", 1.0), ("A", 0.0)]), ask=Asker(Asked()))
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "sentence"),
+    [
+        ("gigpo", "token", "gigpo credits steps, the units are tokens; cut the batch with by_step or by_turn"),
+        ("grpo + otb", "step", "otb credits tokens, the units are steps; cut the batch with by_token"),
+        ("(grpo | critical_only) + rloo", "agent", "critical_only credits steps, the units are agents; cut"),
+    ],
+)
+def test_a_level_is_refused_before_there_are_units(text, level, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        check_level(text, level)
+
+
+def test_a_level_that_fits_or_may_become_fine_enough():
+    check_level("grpo + rloo | whiten", "agent")
+    check_level("grpo | hicra | critical_only", "agent")  # hicra may have gone to tokens
 
 
 def test_the_cut_a_method_is_made_for():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import apportion as ap
 from apportion.cli.params import literal, method_params
 from apportion.cli.run import run
+from apportion.errors import DataError
 from tests.make import random_trajectories
 
 
@@ -163,6 +165,8 @@ WRONG = [
     (("assign", "{runs}", "--unit", "word"), 2, "no unit named 'word'; there are episode"),
     (("assign", "{runs}", "--out", "credit.txt"), 2, "credit.txt: a credit file ends in"),
     (("assign", "{runs}", "--method", "gae"), 1, "gae reads value_S, which the units (cut by token) lack"),
+    (("assign", "nowhere.jsonl", "--unit", "token"), 2, "gigpo credits steps, the units are tokens; cut the batch"),
+    (("cost", "spo_chain", "nowhere.jsonl", "-u", "turn"), 2, "spo_chain credits segments, the units are turns; cut"),
     (("assign", "nowhere.jsonl"), 1, "nowhere.jsonl: no such file"),
     (("assign", "{broken}"), 1, "broken.jsonl, line 2"),
     (("check", "{foreign}"), 1, "no format fits"),
@@ -246,3 +250,14 @@ def test_ctrl_c_leaves_with_130_and_no_half_file(tmp_path):
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not out.exists()
+
+
+def test_a_warning_is_a_sentence_without_code(cli, rollouts, monkeypatch):
+    def warns(*_, **__):
+        warnings.warn("this [bold] is odd", UserWarning, stacklevel=1)
+        raise DataError("over")
+
+    monkeypatch.setattr(sys.modules["apportion.assign"], "assign", warns)
+    code, _, err = cli("assign", rollouts, "--method", "grpo")
+    assert code == 1
+    assert err.endswith("left out warning: this [bold] is odd error: over")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.assign import assign, check_expression, parse, required_cut
+from apportion.assign import assign, check_expression, check_level, parse, required_cut
 from apportion.assign.expression import Leaf, leaves
 from apportion.credit import Credit
 from apportion.data import Batch
@@ -44,6 +44,7 @@ class Crediting:
         level, options = self.cut
         if level not in CUTS:
             raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+        check_level(self.method, level)
         takes = list(inspect.signature(CUTS[level]).parameters)[1:]
         for name in options:
             if name not in takes:

@@ -22,6 +22,8 @@ from apportion.adapters.rows import HostRow, batch_of, per_row, runs_of
 from apportion.adapters.slime_ranks import Carried, advantages
 from apportion.adapters.told import field, put, steps_told
 from apportion.errors import DataError
+from apportion.losses import check_pairing
+from apportion.numerics import FloatArray
 from apportion.resources import Asker
 
 
@@ -41,10 +43,10 @@ def with_credit(
         raw = [_reward(args, sample) for sample in flat]
         rows = _rows(flat, raw)
         credit = crediting.credit(batch_of(rows))
+        given = list(per_row(credit.to_tokens(), rows))
+        _check_loss(args, given)
         carried = []
-        for sample, row, reward, (advantage, weight) in zip(
-            flat, rows, raw, per_row(credit.to_tokens(), rows), strict=True
-        ):
+        for sample, row, reward, (advantage, weight) in zip(flat, rows, raw, given, strict=True):
             made = Carried(0.0 if reward is None else reward)
             made.advantage_L = np.where(weight > 0, advantage, 0.0).astype(np.float32)
             carried.append(made)
@@ -53,6 +55,15 @@ def with_credit(
         return [float(x) for x in carried], carried
 
     return rewards, advantages
+
+
+def _check_loss(args: Any, given: Sequence[tuple[FloatArray, FloatArray]]) -> None:
+    """Warn where slime's GSPO, the plain one, would average credit away that differs inside a sample."""
+    if getattr(args, "advantage_estimator", None) == "gspo":
+        row_of_T = np.repeat(np.arange(len(given)), [len(advantage) for advantage, _ in given])
+        advantage_T, weight_T = (np.concatenate(column) for column in zip(*given, strict=True))
+        words = {"named": "--advantage-estimator gspo", "use": "grpo or cispo"}
+        check_pairing("gspo", advantage_T, weight_T, row_of_T, **words)
 
 
 def _rows(samples: Sequence[Any], raw: Sequence[float | None]) -> list[HostRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,8 @@ def check_expression(method: str, params: Mapping[str, Any] | None = None) -> No
     """
     node = parse(method)
     for name, value in (params or {}).items():
+    for spec in _meets(node):  # all of them before the first one works, or asks
+        spec.check_units(units)
         node = _given(method, node, name, value)
     _check(node)
     return node
@@ -73,6 +75,16 @@ def remake(record: Mapping[str, Any], units: Units, *, ask: Asker | None = None)
     if dict(record["cut"]) != cut:
         raise DataError(f"the record credits {dict(record['cut'])}, the units are {cut}; cut the batch the same way")
     params = record["params"]
+def check_level(method: str, level: str) -> None:
+    """Check that every name of the expression credits units of this level, before there are any.
+
+    Raises:
+        ConfigError: as `assign` would say of such units.
+    """
+    for spec in _meets(parse(method)):
+        spec.check_level(level, ConfigError)
+
+
     node = parse(record["method"])
     held = {node.name: params} if isinstance(node, Leaf) else dict(params)
     node = each_leaf(node, lambda leaf: Leaf(leaf.name, held.pop(_key(leaf, held))))
@@ -230,6 +242,19 @@ def _asked(spec: MethodSpec, units: Units, params: Mapping[str, Any], ask: Asker
     bound = spec.bind(params)
     spec.check(units)
     answers: list[Answer] = []
+def _meets(node: Node) -> Iterator[MethodSpec]:
+    """Whoever of the expression meets the units as they are; behind a transform they may be finer (`Credit.refine`)."""
+    if isinstance(node, Leaf):
+        yield get(node.name)
+    elif isinstance(node, Pipe):
+        yield from _meets(node.left)
+        if all(get(leaf.name).kind == "method" for leaf in leaves(node.left)):
+            yield get(node.transform.name)
+    else:
+        for _, term in node.terms:
+            yield from _meets(term)
+
+
     rollouts = units.batch.trajectories
     if spec.most is not None and ask is not None:
         ask.admit(spec.most(units, **bound), rollouts, who=spec.name)

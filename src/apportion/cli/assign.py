@@ -67,7 +67,7 @@ def assign(
 
     Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
     """
-    from apportion.assign import check_expression, required_cut
+    from apportion.assign import check_expression, check_level, required_cut
     from apportion.credit.files import check_credit_path, write_credit
 
     folder = is_folder(out)
@@ -84,6 +84,7 @@ def assign(
         no_folder_options(form=form, group_by=group_by)
         assign_folder([path, *files], out, method, cut, params, skip_bad=skip_bad, engine=engine, json=json)
         return
+    check_level(method, cut[0])
     if engine != "local":
         raise ConfigError(f"--engine {engine} credits a folder file by file; give --out FOLDER")
     if out is not None:

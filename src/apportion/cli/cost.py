@@ -40,7 +40,7 @@ def cost(
 
     Example: apportion cost vineppo runs.jsonl --k 9 --max-tokens 512
     """
-    from apportion.assign import check_expression, required_cut
+    from apportion.assign import check_expression, check_level, required_cut
     from apportion.assign import cost as quote
     from apportion.resources import Cache, Speed
 
@@ -48,6 +48,7 @@ def cost(
     asking.take(params, method)
     check_expression(method, params)
     cut = checked_cut(unit or required_cut(method), states)
+    check_level(method, cut[0])
     if tokens_per_second is not None and not tokens_per_second > 0:
         raise ConfigError(f"--tokens-per-second is {tokens_per_second}; give a number above 0")
     speed = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from apportion.cli.app import app
 from apportion.cli.interrupt import Stopped
-from apportion.cli.output import error
+from apportion.cli.output import error, remark
 from apportion.errors import ApportionError, ConfigError, MissingExtra
 
 FILE_PROBLEMS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
@@ -23,7 +24,9 @@ def run(arguments: Sequence[str]) -> int:
     0 success, 1 findings or bad data, 2 wrong usage, 130 stopped by Ctrl-C.
     """
     try:
-        app(args=list(arguments), prog_name="apportion")
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: remark(f"warning: {message}")
+            app(args=list(arguments), prog_name="apportion")
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except (ConfigError, MissingExtra) as problem:

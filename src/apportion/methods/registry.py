@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from apportion.asks import Answer, Ask
 from apportion.credit import Credit
-from apportion.errors import ConfigError, DataError, UnknownName
+from apportion.errors import ApportionError, ConfigError, DataError, UnknownName
 from apportion.methods.values import RANGES, annotations_of, check_value, plain
 from apportion.units import CUTS, Units
 
@@ -121,6 +121,16 @@ class MethodSpec:
     def check(self, data: Any) -> None:
         """Raise one sentence where these units (this credit, for a transform) are not what it takes."""
         _check_input(self, data)
+
+    def check_units(self, units: Units) -> None:
+        """The same of units, also for a transform of their credit."""
+        _check_units(self, units)
+
+    def check_level(self, level: str, error: type[ApportionError] = DataError) -> None:
+        """Raise one sentence where it does not credit units of this level."""
+        if self.units and level not in self.units:
+            wanted = " or ".join(f"by_{one}" for one in self.units)
+            raise error(f"{self.name} credits {self.unit}s, the units are {level}s; cut the batch with {wanted}")
 
     @property
     def adaptive(self) -> bool:
@@ -365,10 +375,11 @@ def _check_input(spec: MethodSpec, data: Any) -> None:
             f"{spec.name} is a {spec.kind} and takes apportion.{want.__name__}, got {type(data).__name__}"
             + ("; write it after a bar: 'grpo | " + spec.name + "'" if spec.kind == "transform" else "")
         )
-    units = data.units if isinstance(data, Credit) else data
-    if spec.units and units.level not in spec.units:
-        wanted = " or ".join(f"by_{level}" for level in spec.units)
-        raise DataError(f"{spec.name} credits {spec.unit}s, the units are {units.level}s; cut the batch with {wanted}")
+    _check_units(spec, data.units if isinstance(data, Credit) else data)
+
+
+def _check_units(spec: MethodSpec, units: Units) -> None:
+    spec.check_level(units.level)
     units.require(spec.name, *spec.reads)
     if spec.chain and (back := units.first_interrupted()) >= 0:
         raise DataError(

@@ -17,9 +17,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from apportion.assign import parse, required_cut
+from apportion.assign import check_expression, check_level, required_cut
 from apportion.errors import ConfigError, FormatError, missing_extra
 from apportion.losses import AGGREGATIONS, bind
+from apportion.units import CUTS
 
 EVAL_SEED = 1_000_000
 CLONE_SEED = 2_000_000
@@ -158,7 +159,10 @@ class TrainConfig:
             raise ConfigError(f"aggregation {self.aggregation!r} needs aggregation_length, a constant number of tokens")
         if self.start is not None and self.model is not None:
             raise ConfigError("give start (a policy of another run) or model, not both")
-        parse(self.method)
+        check_expression(self.method, self.method_params)
+        if self.cut not in CUTS:
+            raise ConfigError(f"unit is {self.cut!r}; give one of {', '.join(CUTS)}")
+        check_level(self.method, self.cut)
         bind(self.loss, self.loss_params)
 
     @property

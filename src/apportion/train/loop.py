@@ -19,6 +19,7 @@ from apportion.data import Batch
 from apportion.data.atomic import atomic_write
 from apportion.data.jsonl import write_jsonl
 from apportion.errors import CheckpointError, ConfigError
+from apportion.losses import check_pairing
 from apportion.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from apportion.train.clone import clone
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
@@ -27,6 +28,7 @@ from apportion.train.examples import Examples
 from apportion.train.listening import Listening, OnCredit
 from apportion.train.metrics import MetricsLog, read_metrics
 from apportion.train.policy import Policy
+from apportion.train.rehearsal import rehearse
 from apportion.train.rollout import Collector, Rollouts
 from apportion.train.update import Objective, Tally, check_drift, minimise
 from apportion.units import CUTS
@@ -126,6 +128,7 @@ class _Run:
         self.reference: Policy | None = None
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
+        self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
         self.seconds = {"credit": 0.0, "iteration": 0.0}
@@ -139,10 +142,11 @@ class _Run:
         config = self.config
         if checkpoints(self.folder / "checkpoints") or (self.folder / "policy").exists():
             raise ConfigError(f"{self.folder} holds a run already; resume it, or give another out")
+        self.policy = Policy.from_config(config, self.collector.env)
+        rehearse(config, self.collector, self.policy)
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.folder / "config.json") as file:
             file.write(config.to_json().encode())
-        self.policy = Policy.from_config(config, self.collector.env)
         self.log = MetricsLog(self.folder, tensorboard=config.tensorboard)
         line: dict[str, Any] = {}
         if config.start is None and config.clone_episodes:
@@ -267,6 +271,10 @@ class _Run:
     def _update(self, index: int, tokens: TokenAdvantages) -> Tally:
         config, tally = self.config, Tally()
         examples = Examples.of(tokens, self.policy)
+        if not self.warned:
+            self.warned = not check_pairing(
+                config.loss, examples.advantage_K, examples.weight_K, examples.seq_K, named=f"loss={config.loss}"
+            )
         random = np.random.default_rng([config.seed, ORDER_STREAM, index])
         for group in self.optimizer.param_groups:
             group["lr"] = config.lr * min(1.0, (index + 1) / max(1, config.warmup))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from apportion.errors import ApportionError
-from apportion.losses import Tokens, shares
+from apportion.losses import FineCreditLost, Tokens, shares
 from apportion.losses import torch as on_tensors
 from apportion.numerics import FloatArray, IntArray
 from apportion.train.examples import Examples, micro_batches, score
@@ -114,7 +115,9 @@ def minimise(
             _compare(logp, examples.old_logp_K[micro.k], tolerance, tally)
         share = _tensor(share_K[micro.k], logp)
         given = _tokens(examples, micro.k, logp.detach().requires_grad_())
-        loss_k = on_tensors.LOSSES[objective.loss](given, **objective.params)
+        with warnings.catch_warnings():  # the trainer has asked once, for the whole batch and on any device
+            warnings.simplefilter("ignore", FineCreditLost)
+            loss_k = on_tensors.LOSSES[objective.loss](given, **objective.params)
         policy_loss = (share * loss_k).sum()
         (slope,) = torch.autograd.grad(policy_loss, given.logp_T)  # per token: where it is 0, a clip took it
         total = (slope * logp).sum()  # the same gradient in the parameters
