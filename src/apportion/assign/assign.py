@@ -42,6 +42,8 @@ def assign(method: str, units: Units, *, ask: Asker | None = None, **params: Any
     node = check_expression(method, params)
     if not isinstance(units, Units):
         raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
+    for spec in _meets(node):  # all of them before the first one works, or asks
+        spec.check_units(units)
     _check_asker(node, units, ask)
     return _credit(node, units, ask)
 
@@ -54,11 +56,19 @@ def check_expression(method: str, params: Mapping[str, Any] | None = None) -> No
     """
     node = parse(method)
     for name, value in (params or {}).items():
-    for spec in _meets(node):  # all of them before the first one works, or asks
-        spec.check_units(units)
         node = _given(method, node, name, value)
     _check(node)
     return node
+
+
+def check_level(method: str, level: str) -> None:
+    """Check that every name of the expression credits units of this level, before there are any.
+
+    Raises:
+        ConfigError: as `assign` would say of such units.
+    """
+    for spec in _meets(parse(method)):
+        spec.check_level(level, ConfigError)
 
 
 def remake(record: Mapping[str, Any], units: Units, *, ask: Asker | None = None) -> Credit:
@@ -75,16 +85,6 @@ def remake(record: Mapping[str, Any], units: Units, *, ask: Asker | None = None)
     if dict(record["cut"]) != cut:
         raise DataError(f"the record credits {dict(record['cut'])}, the units are {cut}; cut the batch the same way")
     params = record["params"]
-def check_level(method: str, level: str) -> None:
-    """Check that every name of the expression credits units of this level, before there are any.
-
-    Raises:
-        ConfigError: as `assign` would say of such units.
-    """
-    for spec in _meets(parse(method)):
-        spec.check_level(level, ConfigError)
-
-
     node = parse(record["method"])
     held = {node.name: params} if isinstance(node, Leaf) else dict(params)
     node = each_leaf(node, lambda leaf: Leaf(leaf.name, held.pop(_key(leaf, held))))
@@ -228,6 +228,19 @@ def _check(node: Node) -> None:
             _check(term)
 
 
+def _meets(node: Node) -> Iterator[MethodSpec]:
+    """Whoever of the expression meets the units as they are; behind a transform they may be finer (`Credit.refine`)."""
+    if isinstance(node, Leaf):
+        yield get(node.name)
+    elif isinstance(node, Pipe):
+        yield from _meets(node.left)
+        if all(get(leaf.name).kind == "method" for leaf in leaves(node.left)):
+            yield get(node.transform.name)
+    else:
+        for _, term in node.terms:
+            yield from _meets(term)
+
+
 def _run(node: Node, units: Units, ask: Asker | None) -> Credit:
     if isinstance(node, Leaf):
         spec = get(node.name)
@@ -242,19 +255,6 @@ def _asked(spec: MethodSpec, units: Units, params: Mapping[str, Any], ask: Asker
     bound = spec.bind(params)
     spec.check(units)
     answers: list[Answer] = []
-def _meets(node: Node) -> Iterator[MethodSpec]:
-    """Whoever of the expression meets the units as they are; behind a transform they may be finer (`Credit.refine`)."""
-    if isinstance(node, Leaf):
-        yield get(node.name)
-    elif isinstance(node, Pipe):
-        yield from _meets(node.left)
-        if all(get(leaf.name).kind == "method" for leaf in leaves(node.left)):
-            yield get(node.transform.name)
-    else:
-        for _, term in node.terms:
-            yield from _meets(term)
-
-
     rollouts = units.batch.trajectories
     if spec.most is not None and ask is not None:
         ask.admit(spec.most(units, **bound), rollouts, who=spec.name)
