@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from apportion.cli.output import emit_json, progress, remark
 from apportion.cli.volume import group_folder, is_folder
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from apportion.adapters.readers import Reading
+    from apportion.data import Trajectory
 
 
 def convert(
@@ -16,7 +22,7 @@ def convert(
     out: Path = typer.Option(
         ..., "--out", "-o", help="Where to write our schema (.jsonl, .jsonl.gz or .parquet); a folder: in whole groups."
     ),
-    form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
+    form: str = typer.Option(None, "--from", help="Format of the input (docs/logs.md); default: recognised."),
     group_by: str = typer.Option(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
@@ -42,11 +48,19 @@ def convert(
         raise ConfigError(f"{out} is the input itself; give another name")
     with progress(f"converting {path.name}") as advance:
         reading = read_any(path, form, group_by=group_by, skip_bad=skip_bad, on_trajectory=advance)
-        write(out, reading.trajectories)
+        write(out, _some(reading, path))
     told = reading.report
     if json:
-        emit_json({"schema": "apportion.convert/1", "out": str(out), **told.to_dict()})
+        emit_json({**told.to_dict(), "schema": "apportion.convert/1", "out": str(out), "written": told.trajectories})
         return
     for sentence in told.remarks():
         remark(sentence)
-    remark(f"wrote {out}")
+    remark(f"wrote {out}: {told.trajectories} of {told.records} records")
+
+
+def _some(reading: Reading, path: Path) -> Iterator[Trajectory]:
+    """The trajectories; a log without any is refused before a file is written."""
+    yield from reading.trajectories
+    if not reading.report.trajectories:
+        why = "; ".join(reading.report.notes) or "it holds no record"
+        raise DataError(f"{path}: no rollout to write ({why})")
