@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from apportion.methods.describe import describe, methods
     from apportion.methods.registry import register
+    from apportion.recommend import recommend
     from apportion.report import report
     from apportion.resources import Asker, Budget, Cache, Quote
     from apportion.units import Units, by_agent, by_episode, by_segment, by_step, by_token, by_tree, by_turn
@@ -52,6 +53,7 @@ _ROOMS = {
     "MissingExtra ResourceError StopRun UnknownName",
     "apportion.methods.describe": "describe methods",
     "apportion.methods.registry": "register",
+    "apportion.recommend": "recommend",
     "apportion.report": "report",
     "apportion.resources": "Asker Budget Cache Quote",
     "apportion.units": "Units by_agent by_episode by_segment by_step by_token by_tree by_turn",
@@ -141,6 +143,7 @@ __all__ = [
     "on_truncated",
     "read",
     "read_credit",
+    "recommend",
     "register",
     "remake",
     "report",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, cost, demo, envs, grams, methods, train, values, view
+from apportion.cli import assign, check, convert, cost, demo, envs, grams, methods, recommend, train, values, view
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ for _name, _command, _settings in (
     ("assign", assign.assign, dict(FREE)),
     ("cost", cost.cost, dict(FREE)),
     ("check", check.check, None),
+    ("recommend", recommend.recommend, None),
     ("values", values.values, dict(FREE)),
     ("view", view.view, None),
     ("convert", convert.convert, None),

@@ -1,0 +1,169 @@
+"""What the guide asks of rollouts, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from apportion.check.checks.own_repeats import own_repeats
+from apportion.check.measures.state_groups import company
+from apportion.check.moves import Moves
+from apportion.check.sampling import evenly
+from apportion.check.texts import sampled_sizes
+from apportion.data import Batch
+from apportion.errors import ConfigError
+from apportion.grams import starter
+from apportion.numerics import seg_count, seg_std
+from apportion.units import Units
+from apportion.units.phrases import Phrases
+
+RESOURCES = ("policy", "environment", "reward_model", "judge", "reference_model", "training")
+"""What a user may have besides the rollouts: the policy, to go on or to say probabilities; an environment that can be
+set back; a reward model; a judge; a reference model; and the will to train a further model."""
+
+FACTS = {
+    "rollouts": "rollouts",
+    "scored": "share of the rollouts with an outcome",
+    "groups_compared": "groups with several rollouts that count",
+    "group": "median size of those groups",
+    "varied_groups": "share of those groups whose outcomes differ",
+    "steps": "median steps of a rollout",
+    "tokens": "median sampled tokens of a rollout",
+    "length_spread": "standard deviation of the number of steps, over its mean",
+    "recurring": "share of the steps after the first in a state that another rollout of the group visits",
+    "own_repeats": "share of the steps in states that one rollout fills",
+    "step_rewards": "share of the rollouts of several steps with a reward before the last step",
+    "reward_parts": "named parts of step rewards",
+    "outcome_parts": "named parts of outcomes",
+    "agents": "agents that act",
+    "forks": "rollouts that fork",
+    "shared_prefix": "share of the sampled tokens of a group that a second rollout begins with too",
+    "references": "share of the rollouts with a right answer or another artefact for training time",
+    "truncated": "share of the rollouts that a limit cut off",
+    "bare_ends": "rollouts that were cut off and have no value behind their end",
+    "planning": "share of the words in planning phrases",
+    "values": "1 where every step has a value",
+    "token_values": "1 where every token has one",
+    "logp": "1 where every sampled token has a log-probability",
+    "ref_logp": "1 where it has one under a reference",
+    "entropy": "1 where it has an entropy",
+    "process_logp": "1 where it has a log-probability under a process reward model (column prm_logp)",
+    "prob_square": "1 where it has the sum of squared probabilities (column prob_square)",
+} | {f"have_{name}": f"1 where you have said that you have a {name.replace('_', ' ')}" for name in RESOURCES}
+"""Every fact, with what it means."""
+
+TEXTS = 500
+"""Rollouts in which planning phrases are looked for."""
+
+
+def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
+    """Every fact of `FACTS` about rollouts that were cut by step.
+
+    Raises:
+        ConfigError: a resource that is none of `RESOURCES`.
+    """
+    given = set(have)
+    if unknown := given - set(RESOURCES):
+        raise ConfigError(f"recommend: no resource named {sorted(unknown)[0]!r}; there are {', '.join(RESOURCES)}")
+    batch = units.batch
+    steps_N = np.bincount(batch.traj_of_S, minlength=len(batch))
+    facts: dict[str, float] = {
+        "rollouts": len(batch),
+        "scored": float(np.mean(batch.scored_N)),
+        **_groups(batch),
+        "steps": float(np.median(steps_N)),
+        "tokens": float(np.median(sampled_sizes(batch))),
+        "length_spread": float(steps_N.std() / steps_N.mean()),
+        **_states(units),
+        "step_rewards": _step_rewards(batch, steps_N),
+        "reward_parts": len(batch.reward_parts),
+        "outcome_parts": len(batch.outcome_parts),
+        "agents": len(set(batch.agent_S.tolist()) - {""}),
+        "forks": _forks(batch),
+        "shared_prefix": _shared_prefix(batch),
+        "references": float(np.mean([t.reference is not None for t in batch.trajectories])),
+        "truncated": float(np.mean(batch.truncated_N)),
+        "bare_ends": int(np.count_nonzero(batch.truncated_N & np.isnan(batch.final_value_N))),
+        "planning": _planning(batch),
+        "values": int(batch.value_S is not None),
+        "token_values": int(batch.token_value_T is not None),
+        "logp": int(batch.logp_T is not None),
+        "ref_logp": int(batch.ref_logp_T is not None),
+        "entropy": int(batch.entropy_T is not None),
+        "process_logp": int("prm_logp" in batch.columns_T),
+        "prob_square": int("prob_square" in batch.columns_T),
+    }
+    return facts | {f"have_{name}": int(name in given) for name in RESOURCES}
+
+
+def _groups(batch: Batch) -> dict[str, float]:
+    groups = len(batch.group_names)
+    size_G = seg_count(batch.group_of_N, where=batch.valid_N, n=groups)
+    std_G = seg_std(batch.outcome_N, batch.group_of_N, where=batch.valid_N, n=groups)
+    several = size_G > 1
+    return {
+        "groups_compared": int(np.count_nonzero(several)),
+        "group": float(np.median(size_G[several])) if several.any() else 0.0,
+        "varied_groups": float(np.mean(std_G[several] > 0)) if several.any() else 0.0,
+    }
+
+
+def _states(units: Units) -> dict[str, float]:
+    moves = Moves(units)
+    later = np.flatnonzero(moves.comparable_S & (moves.time_S > 0))
+    repeated = [float(finding.evidence["share"]) for finding in own_repeats(units)]
+    return {
+        "recurring": float(np.mean(company(moves)[later])) if len(later) else 0.0,
+        "own_repeats": repeated[0] if repeated else 0.0,
+    }
+
+
+def _step_rewards(batch: Batch, steps_N: np.ndarray) -> float:
+    several = steps_N > 1
+    last_S = np.append(batch.traj_of_S[1:] != batch.traj_of_S[:-1], True)
+    early = np.bincount(batch.traj_of_S[batch.scored_S & ~last_S & (batch.reward_S != 0)], minlength=len(batch)) > 0
+    return float(np.mean(early[several])) if several.any() else 0.0
+
+
+def _forks(batch: Batch) -> int:
+    """Rollouts in which two steps have one parent."""
+    child = np.flatnonzero(batch.parent_S >= 0)
+    parents, times = np.unique(batch.parent_S[child], return_counts=True)
+    return len(np.unique(batch.traj_of_S[parents[times > 1]]))
+
+
+def _shared_prefix(batch: Batch) -> float:
+    """Tokens that a rollout's first action shares with another's of its group, over all tokens of first actions."""
+    if not batch.has_ids:
+        said = [(t.steps[0].action or "").split() for t in batch.trajectories]
+    else:
+        said = [list(map(str, t.steps[0].ids if t.steps[0].ids is not None else ())) for t in batch.trajectories]
+    by_group: dict[int, list[list[str]]] = {}
+    for n, g in enumerate(batch.group_of_N.tolist()):
+        by_group.setdefault(g, []).append(said[n])
+    shared = total = 0
+    for answers in by_group.values():
+        if len(answers) < 2:
+            continue
+        answers.sort()  # the longest common beginning of each is with a neighbour
+        common = [0, *(_common(a, b) for a, b in pairwise(answers)), 0]
+        shared += sum(max(common[k], common[k + 1]) for k in range(len(answers)))
+        total += sum(map(len, answers))
+    return shared / total if total else 0.0
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    return next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _planning(batch: Batch) -> float:
+    finder = Phrases(starter().phrases)
+    covered = total = 0
+    for n in evenly(len(batch), TEXTS).tolist():
+        for step in batch.trajectories[n].steps:
+            text = step.action or ""
+            total += len(text.split())
+            covered += sum(len(text[place.start : place.end].split()) for place in finder.places(text))
+    return covered / total if total else 0.0
