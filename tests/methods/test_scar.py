@@ -98,6 +98,8 @@ def test_worked_example_of_single_orders():
     assert table.std(axis=0) == pytest.approx([0.121335, 0.167498, 0.074536], abs=1e-6)
     both = np.array([(np.array(by_order[o]) + by_order[o[::-1]]) / 2 for o in by_order])
     assert both.std(axis=0) == pytest.approx([0.02357] * 3, abs=1e-5)
+    two = np.array([(np.array(a) + b) / 2 for a, b in itertools.product(by_order.values(), repeat=2)])
+    assert two.std(axis=0) == pytest.approx([0.085797, 0.118439, 0.052705], abs=1e-6)
     pair = assign("scar", units_of(3), alpha=1.0, estimator="permutation", orders=1, ask=plays(GAME)).advantage_S
     assert any(np.allclose(pair, row) for row in both)
 

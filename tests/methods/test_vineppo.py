@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,16 @@ def test_what_it_refuses():
     with pytest.raises(ConfigError, match=r"vineppo asks a policy; call it as assign\('vineppo', units, ask=Asker"):
         get("vineppo").call(units)
     assert isinstance(get("vineppo").plan(units, **get("vineppo").bind({}))[0], Continue)
+
+
+def test_the_error_of_nine_samples_is_what_is_told():
+    # outcomes of 0 and 1 with probability 1/2: SE(V) = 1 / (2 * 3) = .166667, of a difference of two .235702
+    share = np.array([math.comb(9, h) for h in range(10)]) / 512
+    one = by_step(Batch.from_trajectories([chain(1.0)]))
+    value = np.array([1.0 - credit_of(one, [wins(h)]).advantage_S[0] for h in range(10)])
+    two = by_step(Batch.from_trajectories([chain(0, 1.0)]))
+    change = np.array([[credit_of(two, [wins(a), wins(b)]).advantage_S[0] for b in range(10)] for a in range(10)])
+    weight = np.outer(share, share)
+    assert share @ value == pytest.approx(0.5)
+    assert np.sqrt(share @ (value - 0.5) ** 2) == pytest.approx(0.166667, abs=1e-6)
+    assert np.sqrt((weight * change**2).sum()) == pytest.approx(0.235702, abs=1e-6)
