@@ -76,7 +76,12 @@ def claimed_success(batch: Batch) -> Yields:
             f"claimed-success/{code}",
             severity,
             f"{len(wrong)} of {of} {what} ({named((names[k] for k in wrong), len(wrong))}; {names[n]!r}, last step: "
-            f"{short(claims[n])!r}); {len(wrong) - looked} of them never looked whether it is so",
+            f"{short(claims[n])!r}); "
+            + (
+                f"{len(wrong) - looked} of them never looked whether it is so"
+                if looked < len(wrong)
+                else "all had looked"
+            ),
             remedy,
             {
                 "rollouts": len(wrong),

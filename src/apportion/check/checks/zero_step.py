@@ -10,9 +10,10 @@ from apportion.check.registry import register
 from apportion.check.solved import solved
 from apportion.check.texts import answers, sampled_sizes
 from apportion.data import Batch
+from apportion.numerics import seg_quantile
 
 TINY, PART = 8, 0.1
-"""An answer is next to nothing with at most 8 sampled tokens and a tenth of the median."""
+"""An answer is next to nothing with at most 8 sampled tokens and a tenth of its group's median."""
 MANY = 0.05
 LEAST = 2
 
@@ -25,7 +26,10 @@ def zero_step(batch: Batch) -> Yields:
     if not len(used):
         return
     median = float(np.median(used))
-    tiny = np.flatnonzero((tokens_N <= TINY) & (tokens_N <= PART * median) & batch.has_tokens_N)
+    usual_N = seg_quantile(tokens_N, batch.group_of_N, 0.5)[batch.group_of_N]
+    alone_N = np.bincount(batch.group_of_N)[batch.group_of_N] == 1
+    usual_N = np.where(alone_N, median, usual_N)  # tasks differ in how much there is to say
+    tiny = np.flatnonzero((tokens_N <= TINY) & (tokens_N <= PART * usual_N) & batch.has_tokens_N)
     share = len(tiny) / len(batch)
     if len(tiny) < LEAST or share < MANY:
         return
