@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from apportion.report import comparison
 from apportion.report.comparison import WAYS, compare, compare_actions
 
 
@@ -43,14 +44,31 @@ def test_equals_the_slow_reference(seed):
     assert compare(others, did).chance == pytest.approx(slow_chance(did, others))
 
 
+def test_wins_and_losses_are_exact_at_any_size():
+    assert compare([1.0] * 10, [0.0] * 10).chance == pytest.approx(2 / math.comb(20, 10))
+    assert compare([1.0, 0.0] * 5, [0.0, 1.0] * 5).chance == 1.0
+    did, others = [3.0] * 4 + [-1.0] * 4, [3.0] * 2 + [-1.0] * 6  # 12,870 ways
+    assert compare(did, others).chance == pytest.approx(slow_chance(did, others))
+    assert 0 < compare([1.0] * 300, [0.0] * 300).chance < 1e-100
+
+
 def test_many_ways_are_drawn_and_no_chance_is_zero():
-    low, high = [0.0] * 10, [1.0] * 10
-    assert math.comb(20, 10) > WAYS
-    assert 1 / (WAYS + 1) <= compare(high, low).chance < 0.01
-    mixed = compare([1.0, 0.0] * 5, [0.0, 1.0] * 5)
-    assert mixed.chance == 1.0
-    exact = slow_chance([1.0] * 4 + [0.0] * 4, [1.0] * 2 + [0.0] * 6)  # 12,870 ways
-    assert compare([1.0] * 4 + [0.0] * 4, [1.0] * 2 + [0.0] * 6).chance == pytest.approx(exact, abs=0.04)
+    rng = np.random.default_rng(0)
+    far = compare((rng.normal(size=12) + 9).tolist(), rng.normal(size=12).tolist())
+    assert math.comb(24, 12) > WAYS
+    assert far.chance == 1 / (WAYS + 1)
+    did, others = rng.normal(size=7).tolist(), (rng.normal(size=8) + 0.8).tolist()  # 6,435 ways
+    assert compare(did, others).chance == pytest.approx(slow_chance(did, others), abs=0.03)
+
+
+def test_beyond_the_draws_the_normal_approximation_takes_over_smoothly(monkeypatch):
+    rng = np.random.default_rng(1)
+    did, others = (rng.normal(size=40) + 0.4).tolist(), rng.normal(size=60).tolist()
+    normal = compare(did, others).chance
+    monkeypatch.setattr(comparison, "DRAWN", 1000)
+    comparison.chance.cache_clear()
+    assert normal == pytest.approx(compare(did, others).chance, abs=0.02)
+    comparison.chance.cache_clear()
 
 
 def test_where_chance_does_it_all_small_chances_are_rare():

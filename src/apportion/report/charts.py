@@ -30,12 +30,12 @@ LINES = ("-", "--", "-.", ":")
 
 
 def learning_pictures(learning: Mapping[str, Any]) -> dict[str, dict[str, str]] | None:
-    """The curves as data addresses of SVG, one for light and one for dark pages; None without curves.
+    """The curves as data addresses of SVG, one for light and one for dark pages; None without a curve of two points.
 
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    if not learning.get("curves"):
+    if not any(len(curve["x"]) > 1 for curve in learning.get("curves", {}).values()):
         return None
     return {"learning": {theme: _address(_svg(learning, theme)) for theme in ("light", "dark")}}
 

@@ -3,8 +3,9 @@
     difference = mean outcome of rollouts that did it - mean outcome of rollouts that never did, in one state
     chance     = share of all ways to hand out the same outcomes whose difference is at least as large, in size
 
-One vote per rollout, however often it came by. The chance is that of a two-sided permutation test: all ways where
-there are at most 2,000, else 2,000 seeded draws. It is of one state, and says nothing about having looked at many.
+One vote per rollout, however often it came by. The chance is that of a two-sided permutation test: exact for outcomes
+of two kinds and where there are at most 2,000 ways, else from 2,000 seeded draws, beyond 64 rollouts by the normal
+approximation. It is of one state, and says nothing about having looked at many.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 WAYS = 2000
 """Ways to hand out outcomes that are counted, or drawn where there are more."""
+DRAWN = 64
+"""Rollouts up to which ways are drawn; beyond, the normal approximation is as good and costs nothing."""
 
 
 class Comparison(NamedTuple):
@@ -60,15 +63,36 @@ def chance(outcomes: tuple[float, ...], chosen: int, difference: float) -> float
         chosen: size of one side, at least 1 and below all.
         difference: of the means, not negative.
     """
+    n = len(outcomes)
+    slack = 1e-9 * max(1.0, *(abs(value) for value in outcomes))
+    kinds = set(outcomes)
+    if len(kinds) == 1:
+        return 1.0
+    if len(kinds) == 2:
+        return _of_two_kinds(outcomes, chosen, difference - slack)
     values = np.array(outcomes)
-    ways = _ways(len(values), chosen)
+    few = math.comb(n, chosen) <= WAYS
+    if not few and n > DRAWN:
+        spread = float(values.std(ddof=1)) * math.sqrt(1 / chosen + 1 / (n - chosen))
+        return math.erfc(difference / spread / math.sqrt(2))
+    ways = _ways(n, chosen)
     picked = values[ways].sum(axis=1)
-    gaps = np.abs(picked / chosen - (values.sum() - picked) / (len(values) - chosen))
-    slack = 1e-9 * max(1.0, float(np.abs(values).max()))
+    gaps = np.abs(picked / chosen - (values.sum() - picked) / (n - chosen))
     hits = int((gaps >= difference - slack).sum())
-    if math.comb(len(values), chosen) > WAYS:  # drawn: the observed way is one of them, so that no chance is zero
-        return (hits + 1) / (len(ways) + 1)
-    return hits / len(ways)
+    # of drawn ways the one that was seen is one more, so that no chance is zero
+    return hits / len(ways) if few else (hits + 1) / (len(ways) + 1)
+
+
+def _of_two_kinds(outcomes: tuple[float, ...], chosen: int, difference: float) -> float:
+    """Exact, for wins and losses: how many wins the chosen can get has a hypergeometric distribution."""
+    n, high, low = len(outcomes), max(outcomes), min(outcomes)
+    wins = sum(value == high for value in outcomes)
+    hits = 0
+    for got in range(max(0, chosen - (n - wins)), min(chosen, wins) + 1):
+        gap = abs(got / chosen - (wins - got) / (n - chosen)) * (high - low)
+        if gap >= difference:
+            hits += math.comb(wins, got) * math.comb(n - wins, chosen - got)
+    return hits / math.comb(n, chosen)
 
 
 @lru_cache(maxsize=256)

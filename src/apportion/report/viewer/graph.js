@@ -65,7 +65,7 @@ function nodeBox(node, widest, chosen, choose) {
   svg("rect", { width: wide, height: NODE.high, rx: 8 }),
   svg("rect", { class: "spread", x: 0.5, y: NODE.high - 3.5, width: Math.max(0, (wide - 1) * node.spread / widest), height: 3, rx: 1.5 }),
   ...words.map((line, i) => svg("text", { x: 9, y: 16 + 13 * i, class: "label" }, line)),
-  svg("text", { x: 9, y: NODE.high - 8, class: "fine" }, `${visits.length}× · ${plural(node.rollouts.size, "rollout")}${node.spread ? ` · Δ ${plain(node.spread)}` : ""}`));
+  svg("text", { x: 9, y: NODE.high - 8, class: "fine" }, `${visits.length}× by ${node.rollouts.size}${node.spread ? ` · Δ ${plain(node.spread)}` : ""}`));
   return box;
 }
 

@@ -9,6 +9,7 @@ function groupGraph(g, most = MOST_NODES) {
   const page = pageAt(D.groups[g].page);
   const own = page.states.map((state, i) => i).filter((i) => page.states[i].group === g);
   const kept = new Set(own.slice().sort((a, b) => page.states[b].visits.length - page.states[a].visits.length).slice(0, most));
+  if (own.includes(now.state)) kept.add(now.state);
   const nodes = new Map();
   const edges = new Map();
   const node = (key, make) => { if (!nodes.has(key)) nodes.set(key, { key, rollouts: new Set(), ranks: [], stays: 0, ...make }); return nodes.get(key); };

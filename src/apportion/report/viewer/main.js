@@ -23,9 +23,7 @@ function go(change) {
 function draw(before, again = false) {
   for (const tab of tabs()) {
     byId(tab).hidden = tab !== now.tab;
-    const button = byId("tab-" + tab);
-    button.setAttribute("aria-selected", String(tab === now.tab));
-    button.tabIndex = tab === now.tab ? 0 : -1;
+    byId("tab-" + tab).setAttribute("aria-selected", String(tab === now.tab));
   }
   document.documentElement.dataset.theme = now.theme === "auto" ? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light") : now.theme;
   if (!again && (before.credit !== now.credit || before.part !== now.part || before.tab === "")) { drawControls(); arrange(); }
@@ -51,7 +49,7 @@ function drawControls() {
   byId("controls").replaceChildren(...pickers,
     h("button", { class: "icon", type: "button", title: "light or dark (t)", "aria-label": "light or dark", on: { click: flip } }, "◐"),
     h("button", { class: "icon", type: "button", title: "keys (?)", "aria-label": "keys", on: { click: help } }, "?"));
-  byId("subtitle").textContent = visible(`${credit().label} · one number per ${credit().level} · ${plural(mine().length, "trajectory")} · ${plural(credit().units, credit().level)}`);
+  byId("subtitle").textContent = visible(`${credit().label}: ${plural(credit().units, credit().level)} of ${plural(mine().length, "trajectory")}`);
 }
 
 function flip() {

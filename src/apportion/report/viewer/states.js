@@ -54,7 +54,7 @@ function statesBody(g, own, page) {
   const choose = (state) => go({ state });
   return [
     h("section", { class: "card full graph-card" },
-      h("p", { class: "lead" }, "Boxes are states that several steps shared, in the order in which they were reached. Lines are rollouts: thicker for more of them, blue or orange by the mean credit of the step, dashed through states that nobody shared, below where they went back. Δ is how much credit differs between the actions taken in a state. Outlined: the way of ",
+      h("p", { class: "lead" }, "Boxes are states that several steps shared, in the order in which they were reached: how many visits, by how many rollouts. Lines are rollouts: thicker for more of them, blue or orange by the mean credit of the step, dashed through states that nobody shared, below where they went back. Δ is how much credit differs between the actions taken in a state. Outlined: the way of ",
         h("b", null, h("bdi", null, D.trajectories[now.t].id)), ".", graph.left ? ` The ${MOST_NODES} most visited of ${graph.all} shared states are drawn; the table below has all.` : null),
       drawGraph(graph, now.state, choose),
       h("details", { class: "context" }, h("summary", null, "the graph as a table"), edgeTable(graph))),
