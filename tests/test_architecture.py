@@ -24,9 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "asks": {"errors"},
     "methods": {"errors", "numerics", "units", "credit", "asks"},
     "resources": {"errors", "asks", "data"},
-    "assign": {"errors", "numerics", "units", "credit", "asks", "methods", "resources"},
+    "assign": {"errors", "numerics", "data", "units", "credit", "asks", "methods", "resources"},
     "losses": {"errors", "credit"},
-    "models": {"errors", "data", "units", "credit", "losses"},
+    "models": {"errors", "numerics", "data", "units", "credit", "losses"},
     "envs": {"errors", "data"},
     "grams": {"errors", "numerics", "data", "units"},
     "check": {"errors", "numerics", "data", "units", "credit", "grams"},  # grams: phrases that are used as filler
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": {"errors", "numerics", "data", "units", "credit", "asks", "methods"},  # data: checks draw rollouts
 }
 MAY_IMPORT["train"] = set(MAY_IMPORT) - {"check", "report", "recommend", "adapters", "testing"}
-MAY_IMPORT["bench"] = set(MAY_IMPORT) - {"adapters"}
+MAY_IMPORT["bench"] = set(MAY_IMPORT)  # adapters: to time them and the credit of large logs
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # Packages that belong to an extra, and the files that may load one when they are themselves loaded.
@@ -56,7 +56,7 @@ MAY_LOAD_HEAVY = (
 )
 
 # envs: games that the user has on disk, and the data of installed packages
-MAY_TOUCH_FILES = {"data", "credit", "envs", "report", "grams", "resources", "train", "bench", "adapters", "cli"}
+MAY_TOUCH_FILES = {"data", "credit", "envs", "report", "grams", "resources", "models", "train", "bench", "adapters", "cli"}
 FILE_CALLS = set(
     "open write_text read_text write_bytes read_bytes mkdir unlink rmtree savez save_file load_file".split()
 )

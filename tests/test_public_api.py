@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 # Parameters of the functions that user code calls. Adding one with a default is fine: add it here.
 SIGNATURES = {
-    "assign": "method, units, *, ask=None, **params",
+    "assign": "method, units, *, ask=None, values=None, **params",
     "cost": "method, units, *, ask=None, max_tokens=None, speed=None, **params",
     "remake": "record, units, *, ask=None",
     "by_episode": "batch, *, state=None",
@@ -29,7 +29,7 @@ SIGNATURES = {
     "read": "paths, *, skip_bad=False",
     "write": "path, what",
     "register": "name, *, unit='step', units=(), family, reads=(), needs=(), source, holds=(), chain=False, "
-    "kind='method', example=None, plan=None, most=None",
+    "kind='method', example=None, plan=None, most=None, scope=None, wide=None",
     "describe": "name",
     "methods": "*, plugins=False",
 }

@@ -81,6 +81,8 @@ def write(path: str | os.PathLike[str], what: Credit | Batch | Iterable[Trajecto
 if not TYPE_CHECKING:  # a type checker that saw it would let every misspelling pass
 
     def __getattr__(name: str) -> Any:
+        if name == "models":  # a room that is used by its own name, and needs torch
+            return importlib.import_module("apportion.models")
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)

@@ -14,7 +14,7 @@ from apportion.data import Batch
 from apportion.data.jsonl import read_jsonl
 from apportion.errors import CheckpointError, ConfigError
 from apportion.train import TrainConfig, train
-from apportion.train.checkpoint import checkpoints
+from apportion.models.checkpoint import checkpoints
 from apportion.train.loop import Progress
 from apportion.train.metrics import MetricsLog, read_metrics
 

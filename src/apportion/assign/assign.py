@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,21 +13,33 @@ from apportion.asks import Answer, asked_of
 from apportion.assign.cost import free, most_asked, planned, price
 from apportion.assign.expression import LONGEST, Leaf, Node, Pipe, each_leaf, leaves, parse, render
 from apportion.credit import Cost, Credit
+from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
 from apportion.methods import MethodSpec, get
 from apportion.methods.registry import numbered
 from apportion.numerics import FloatArray
 from apportion.resources import Asker, Quote, Speed
-from apportion.units import Units
+from apportion.units import Units, with_batch
 
 
-def assign(method: str, units: Units, *, ask: Asker | None = None, **params: Any) -> Credit:
+class Predicts(Protocol):
+    """A fitted model of `apportion.models`, or anything that fills columns of rollouts: values, log-probabilities, …"""
+
+    def predict(self, batch: Batch) -> Batch:
+        """The same rollouts with more columns."""
+
+
+def assign(
+    method: str, units: Units, *, ask: Asker | None = None, values: Predicts | None = None, **params: Any
+) -> Credit:
     """Divide the credit for the outcomes among the units.
 
     Args:
         method: a name (``"gigpo"``), or an expression: ``"grpo + 0.5*anchor"``, ``"gae(lam=0.9) | whiten"``.
         units: what to credit, see `by_step` and its siblings.
         ask: who is asked, by methods that need more than the rollouts (`apportion.Asker`).
+        values: a fitted model that predicts what the method reads, e.g. `apportion.models.ValueHead`; what it
+            predicts takes the place of what the rollouts have. None = the rollouts as they are.
         params: parameters of the method; in an expression of several names, of the one that takes them. A parameter
             that several of them take is written inside.
 
@@ -42,6 +55,8 @@ def assign(method: str, units: Units, *, ask: Asker | None = None, **params: Any
     node = check_expression(method, params)
     if not isinstance(units, Units):
         raise DataError(f"assign credits units, got {type(units).__name__}; cut the batch first, e.g. by_step(batch)")
+    if values is not None:
+        units = with_batch(units, values.predict(units.batch))
     for spec in _meets(node):  # all of them before the first one works, or asks
         spec.check_units(units)
     _check_asker(node, units, ask)
@@ -199,7 +214,10 @@ def _given(method: str, node: Node, name: str, value: Any) -> Node:
     every = list(leaves(node))
     takers = every if isinstance(node, Leaf) else [leaf for leaf in every if name in get(leaf.name).defaults]
     if not takers:
-        raise ConfigError(f"none of the names in {method!r} takes {name}; see `apportion describe {every[0].name}`")
+        whose = {key: leaf.name for leaf in every for key in get(leaf.name).defaults}
+        near = get_close_matches(name, whose, 1)
+        hint = f"did you mean {near[0]!r} of {whose[near[0]]}" if near else f"see `apportion describe {every[0].name}`"
+        raise ConfigError(f"none of the names in {method!r} takes {name}; {hint}")
     if len(takers) > 1:
         raise ConfigError(f"{method!r} has several names, so {name} could belong to any; write it inside")
     (taker,) = takers

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli import assign, check, convert, cost, demo, envs, grams, methods, recommend, train, values, view
+from apportion.cli import (
+    assign,
+    bench,
+    check,
+    convert,
+    cost,
+    demo,
+    envs,
+    grams,
+    methods,
+    models,
+    recommend,
+    train,
+    values,
+    view,
+)
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
@@ -33,9 +48,11 @@ for _name, _command, _settings in (
     ("envs", envs.envs, None),
     ("train", train.train, dict(FREE)),
     ("demo", demo.demo, None),
+    ("bench", bench.bench, None),
 ):
     app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 app.add_typer(grams.grams)
+app.add_typer(models.models)
 
 
 @app.callback(invoke_without_command=True)

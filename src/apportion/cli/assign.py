@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from apportion.cli.asking import Asking, asks
 from apportion.cli.asking_progress import asked_by, tell
 from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
+from apportion.cli.models import load_model, predicted
 from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.params import method_params
 from apportion.cli.volume import assign_folder, is_folder, more_paths, no_folder_options
@@ -52,6 +54,9 @@ def assign(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
+    values: Path = typer.Option(
+        None, "--values", help="Folder of a fitted model whose predictions the method reads, see `apportion models`."
+    ),
     engine: str = typer.Option("local", "--engine", help="Who credits a folder: local, or ray."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
     *,
@@ -72,7 +77,7 @@ def assign(
 
     folder = is_folder(out)
     files, arguments = more_paths(context.args) if folder else ([], context.args)
-    if not path.exists() and not folder and any(Path(argument).exists() for argument in arguments):
+    if not path.exists() and not folder and any(map(os.path.exists, arguments)):
         raise ConfigError(f"{path} was taken for the file; write the file first, or --name=value with an equals sign")
     params = method_params(arguments)
     if isinstance(params.get("grams"), str):
@@ -80,16 +85,18 @@ def assign(
     asking.take(params, method)
     check_expression(method, params)
     cut = checked_cut(unit or required_cut(method), states)
+    check_level(method, cut[0])
     if folder:
-        no_folder_options(form=form, group_by=group_by)
+        no_folder_options(form=form, group_by=group_by, values=values)
         assign_folder([path, *files], out, method, cut, params, skip_bad=skip_bad, engine=engine, json=json)
         return
-    check_level(method, cut[0])
     if engine != "local":
         raise ConfigError(f"--engine {engine} credits a folder file by file; give --out FOLDER")
     if out is not None:
         check_credit_path(out)
+    model = None if values is None else load_model(values)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    units = units if model is None else predicted(model, units)
     _check_somebody(method, units, params, asking)
     batch = units.batch
     credit, ask = _credit(method, units, params, asking)

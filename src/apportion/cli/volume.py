@@ -105,8 +105,10 @@ def _bar(advance: Any) -> Any:
     return told
 
 
-def no_folder_options(*, form: str | None, group_by: str | None) -> None:
+def no_folder_options(*, form: str | None, group_by: str | None, values: Path | None = None) -> None:
     """Raise for options that only a single file has."""
+    if values is not None:
+        raise ConfigError("--values is for one file; write predictions into the folder's files first: apportion models")
     for name, value in (("--from", form), ("--group-by", group_by)):
         if value is not None:
             raise ConfigError(f"{name} is for foreign formats, and a folder is Parquet of ours; convert it first")

@@ -10,7 +10,7 @@ once and only the head is fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from apportion.errors import ConfigError, missing_extra
+from apportion.data import Batch
+from apportion.errors import CheckpointError, ConfigError, missing_extra
 from apportion.numerics import IntArray
 
 TUNE = ("all", "lora", "none")
-SMALL = {"n_embd": 64, "n_layer": 2, "n_head": 4}
+SMALL: dict[str, Any] = {"n_embd": 64, "n_layer": 2, "n_head": 4}
 LONGEST = 1024
 """Positions of a small trunk."""
 BYTES = 256
@@ -55,7 +56,8 @@ class Backbone(torch.nn.Module):
         super().__init__()
         if tune not in TUNE:
             raise ConfigError(f"tune is {tune!r}; give one of {', '.join(TUNE)}")
-        self.tune, self.source = tune, model if isinstance(model, str) else type(model).__name__
+        self.tune, self.lora, self.seed = tune, lora, seed
+        self.named, self.source = isinstance(model, str | Path), str(model)
         if model == "small":
             self.vocabulary = vocabulary or BYTES + 1
             trunk, self.start = _small(self.vocabulary, seed), self.vocabulary - 1
@@ -70,7 +72,7 @@ class Backbone(torch.nn.Module):
             parameter.requires_grad_(parameter.requires_grad and tune != "none")
         self.trunk = trunk
         self.encode = _encoder(model, tokenizer, self.vocabulary)
-        self.to(device or ("cuda" if torch.cuda.is_available() and isinstance(model, str) else self.device))
+        self.to(device or ("cuda" if torch.cuda.is_available() and self.named else self.device))
 
     @property
     def device(self) -> torch.device:
@@ -101,9 +103,42 @@ class Backbone(torch.nn.Module):
         chosen: Tensor = out[at[0], at[1]]
         return chosen.float()
 
-    def trained_state(self) -> dict[str, Tensor]:
-        """Weights that learn; the others are those of the source."""
-        return {name: p for name, p in self.named_parameters() if p.requires_grad}
+    def facts(self) -> dict[str, Any]:
+        """What is needed to build it again, as JSON values; its learned weights are not among them."""
+        return {
+            "model": self.source if self.named else None,
+            "vocabulary": self.vocabulary,
+            "tune": self.tune,
+            "lora": self.lora,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Backbone:
+        """Build it again.
+
+        Raises:
+            CheckpointError: the model was handed over as an object, so nobody knows where it is.
+        """
+        if facts["model"] is None:
+            raise CheckpointError(
+                "this model's backbone was handed over as an object; give it again: load(…, backbone=…)"
+            )
+        more = {"vocabulary": facts["vocabulary"]} if facts["model"] == "small" else {}
+        return cls(facts["model"], tune=facts["tune"], lora=facts["lora"], seed=facts["seed"], **more)
+
+
+def backbone_for(batch: Batch, backbone: Backbone | Any, **options: Any) -> Backbone:
+    """A backbone as it is, or one made for these rollouts: "small" gets room for the ids that are there.
+
+    Args:
+        batch: the rollouts. backbone: `Backbone`, or what its first argument may be. options: its further arguments.
+    """
+    if isinstance(backbone, Backbone):
+        return backbone
+    if isinstance(backbone, str) and backbone == "small" and batch.has_ids:
+        options = {"vocabulary": int(batch.ids_T.max()) + 2} | options
+    return Backbone(backbone, **options)
 
 
 def _small(vocabulary: int, seed: int) -> Any:
@@ -170,10 +205,11 @@ def _with_lora(trunk: Any, options: dict[str, Any], seed: int) -> Any:
         from peft import LoraConfig, get_peft_model
     except ModuleNotFoundError:
         raise missing_extra("tune='lora'", "peft", "train") from None
+    chosen: dict[str, Any] = {"r": 8, "lora_alpha": 16, "target_modules": "all-linear"} | options
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return get_peft_model(trunk, LoraConfig(**{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"} | options))
+            return get_peft_model(trunk, LoraConfig(**chosen))
     except (TypeError, ValueError) as problem:
         raise ConfigError(f"lora={options} does not fit this backbone ({problem})") from None
 

@@ -60,9 +60,7 @@ class Settings:
         """
         unknown = [name for name in changed if name not in cls.__dataclass_fields__]
         if unknown:
-            raise ConfigError(
-                f"fitting has no setting {unknown[0]!r}; there are {', '.join(cls.__dataclass_fields__)}"
-            )
+            raise ConfigError(f"fitting has no setting {unknown[0]!r}; there are {', '.join(cls.__dataclass_fields__)}")
         return replace(given or cls(), **changed)
 
 

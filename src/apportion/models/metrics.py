@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from apportion.numerics import Array, FloatArray, IntArray
 
 RESAMPLES = 500
+NAMES = ("explained_variance", "error", "bias")
 
 
-class Measured(NamedTuple):
-    """A number and its 95% interval (bootstrap over trajectories); NaN where there is nothing to measure."""
-
-    value: float
-    low: float
-    high: float
-
-
-def measures(predicted_K: Array, target_K: Array, traj_of_K: IntArray, *, seed: int = 0) -> dict[str, Measured]:
+def measures(predicted_K: Array, target_K: Array, traj_of_K: IntArray, *, seed: int = 0) -> dict[str, Any]:
     """Measures of predictions against returns.
 
         explained_variance   1 − Σ(target − predicted)² / Σ(target − mean)²     1 is perfect, 0 as good as a constant
@@ -29,11 +22,13 @@ def measures(predicted_K: Array, target_K: Array, traj_of_K: IntArray, *, seed: 
     Args:
         predicted_K, target_K: predictions and what came. traj_of_K: trajectory of each; they are drawn together.
         seed: of the bootstrap.
+
+    Returns:
+        ``trajectories``: how many there are; each measure as [value, low, high], None where there is nothing to tell.
     """
     predicted, target = np.asarray(predicted_K, dtype=np.float64), np.asarray(target_K, dtype=np.float64)
-    names = ("explained_variance", "error", "bias")
     if not len(target):
-        return {name: Measured(np.nan, np.nan, np.nan) for name in names}
+        return {"trajectories": 0} | {name: [None] * 3 for name in NAMES}
     traj = np.unique(traj_of_K, return_inverse=True)[1]
     count = int(traj.max()) + 1
     sums = np.stack(
@@ -46,11 +41,11 @@ def measures(predicted_K: Array, target_K: Array, traj_of_K: IntArray, *, seed: 
     rng = np.random.default_rng(seed)
     drawn = np.stack([sums[:, rng.integers(count, size=count)].sum(axis=1) for _ in range(RESAMPLES)], axis=1)
     found = _of(drawn)
-    out = {}
-    for name, value, sample in zip(names, whole, found, strict=True):
+    out: dict[str, Any] = {"trajectories": count}
+    for name, value, sample in zip(NAMES, whole, found, strict=True):
         sample = sample[np.isfinite(sample)]
-        low, high = np.quantile(sample, [0.025, 0.975]) if len(sample) and count > 1 else (np.nan, np.nan)
-        out[name] = Measured(float(value), float(low), float(high))
+        ends = np.quantile(sample, [0.025, 0.975]) if len(sample) and count > 1 else (np.nan, np.nan)
+        out[name] = [float(x) if np.isfinite(x) else None for x in (value, *ends)]
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def places(rows: Rows, row_K: IntArray, at_K: IntArray, *, longest: int) -> Plac
     window_K = np.searchsorted(used, key_K)
     base = int(part_K.max(initial=0)) + 1
     windows = []
-    for key, a, b in zip(used.tolist(), first.tolist(), [*first[1:].tolist(), len(order_K)], strict=True):
+    first_W = np.append(first, len(order_K))
+    for key, (a, b) in zip(used.tolist(), pairwise(first_W.tolist()), strict=True):
         row, part = divmod(key, base)
         last = int(at_K[order_K[a:b]].max())
         windows.append(rows.ids[row][part * stride : last])
@@ -59,6 +61,6 @@ def places(rows: Rows, row_K: IntArray, at_K: IntArray, *, longest: int) -> Plac
         tuple(windows),
         window_K.astype(np.int64),
         (at_K - part_K * stride).astype(np.int64),
-        np.append(first, len(order_K)).astype(np.int64),
+        first_W.astype(np.int64),
         order_K.astype(np.int64),
     )

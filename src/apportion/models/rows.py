@@ -84,7 +84,7 @@ class _Layout:
         """The rows of one trajectory."""
         batch, rollout = self.batch, self.batch.trajectories[n]
         if any(step.parent is not None and step.parent != k - 1 for k, step in enumerate(rollout.steps)):
-            raise DataError(f"trajectory {n} branches, and a row of a model is one path; unfold it into its paths first")
+            raise DataError(f"trajectory {n} branches, and a model reads one path; unfold it into its paths")
         if not batch.has_ids_N[n] and self.encode is None:
             raise DataError(
                 f"trajectory {n} has only text; give a backbone that has a tokenizer, or rollouts with token ids"
@@ -98,7 +98,7 @@ class _Layout:
             pieces, length = self._step(n, k, lo, hi)
             begin = size + np.cumsum(length) - length
             context = int(np.count_nonzero(~batch.sampled_T[lo:hi]))
-            self.of_T[:, lo:hi] = len(self.rows), begin
+            self.of_T[0, lo:hi], self.of_T[1, lo:hi] = len(self.rows), begin
             self.of_S[:, k] = len(self.rows), size + int(length[:context].sum())
             row += pieces
             size += int(length.sum())

@@ -20,7 +20,7 @@ from apportion.data.atomic import atomic_write
 from apportion.data.jsonl import write_jsonl
 from apportion.errors import CheckpointError, ConfigError
 from apportion.losses import check_pairing
-from apportion.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from apportion.train.clone import clone
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate

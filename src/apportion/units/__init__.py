@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from apportion.units.cut import cut
+from apportion.units.cut import cut, with_batch
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
 from apportion.units.pieces import token_texts
 from apportion.units.process import process_rewards, verdicts
@@ -55,4 +55,5 @@ __all__ = [
     "sum_below",
     "token_texts",
     "verdicts",
+    "with_batch",
 ]

@@ -1,0 +1,322 @@
+"""A value head: V(state) from the hidden state before a token or a step, fitted to returns.
+
+    target   V̂[t] = A[t] + V[t]     with generalised advantages A of the values as they are before the epoch
+             lam = 1: the sampled return, which no value enters
+    loss     ½ (V − V̂)²;   with ``clip``:  ½ max((V − V̂)², (V₀ + clamp(V − V₀, ±clip) − V̂)²),  V₀ before the epoch
+
+Source    PPO's critic (arXiv:1707.06347, its clipping from the public code); turn level: MT-PPO (arXiv:2505.11821),
+          Turn-PPO (arXiv:2512.17008), StepPO.
+Deviates  1. Values are linear in the hidden state plus one hidden layer (``hidden``), not one linear map; 0 gives that.
+          2. Truncated rollouts bootstrap with the value behind their last token, as `gae` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from apportion.data import Batch
+from apportion.errors import ConfigError, DataError
+from apportion.models import saving
+from apportion.models.backbone import Backbone, backbone_for
+from apportion.models.fitting import Fitted, Progress, Settings, held_out, run
+from apportion.models.metrics import measures
+from apportion.models.places import Places, places
+from apportion.models.rows import Rows, rows_of
+from apportion.numerics import FloatArray, IntArray, gae, to_go
+from apportion.units import Units, by_step, by_token, by_turn
+
+TOGETHER = 32
+"""Windows that are read at a time where nothing is learned."""
+
+CUTS = {"token": by_token, "step": by_step, "turn": by_turn}
+
+
+class ValueHead(torch.nn.Module):
+    """Values of states, reward units.
+
+    Make it with `fit` or `load`.
+
+    Args:
+        backbone: the trunk. level: "token", "step" or "turn".
+        hidden: width of the hidden layer of the head; 0 = one linear map.
+        seed: of the head's weights.
+
+    Attributes:
+        fitted: what the fit did, its measures included; None before.
+    """
+
+    def __init__(self, backbone: Backbone, *, level: str = "token", hidden: int = 0, seed: int = 0) -> None:
+        super().__init__()
+        if level not in CUTS:
+            raise ConfigError(f"ValueHead: level is {level!r}; give one of {', '.join(CUTS)}")
+        self.backbone, self.level, self.hidden = backbone, level, hidden
+        self.head = head(backbone.width, hidden, seed=seed).to(backbone.device)
+        self.fitted: Fitted | None = None
+
+    def forward(self, found: Places, items: IntArray) -> tuple[Tensor, IntArray]:
+        """Values (K,) at the places of some windows, and which places these are."""
+        hidden, which = self.hidden_states(found, items)
+        return self.head(hidden)[:, 0], which
+
+    def hidden_states(self, found: Places, items: IntArray) -> tuple[Tensor, IntArray]:
+        """Hidden states (K, width) before the places of some windows, and which places these are."""
+        which = np.concatenate([found.of(w) for w in items.tolist()])
+        row = np.searchsorted(np.sort(items), found.window_K[which])
+        order = np.argsort(items, kind="stable")
+        return self.backbone([found.windows[w] for w in items[order].tolist()], row, found.before_K[which]), which
+
+    @classmethod
+    def fit(
+        cls,
+        batch: Batch,
+        *,
+        backbone: Backbone | Any = "small",
+        level: str = "token",
+        gamma: float = 1.0,
+        lam: float = 1.0,
+        clip: float | None = None,
+        hidden: int = 0,
+        settings: Settings | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+        **named: Any,
+    ) -> Self:
+        """Fit values to the returns of rollouts.
+
+        Args:
+            batch: scored rollouts. Those that are unscored, failed or without sampled tokens are not read.
+            backbone: `Backbone`, or what its first argument may be.
+            level: where values stand: before each sampled token, each step, or the first step of each turn.
+            gamma: discount per token, step or turn. lam: of the targets, see the formula.
+            clip: reward units; None = no clipping.
+            hidden: see the class.
+            settings: see `Settings`; single ones can be named as well (``epochs=5``).
+            out: folder for checkpoints and the finished model; None = neither.
+            resume: go on from the newest checkpoint in ``out``.
+            progress: called after each step.
+
+        Raises:
+            DataError: no rollout that can be read, or a loss that is not finite.
+            ConfigError: a parameter that cannot be used. CheckpointError: see `fitting.run`.
+        """
+        chosen = Settings.of(settings, **named)
+        for name, value in (("gamma", gamma), ("lam", lam)):
+            if not 0 <= value <= 1:
+                raise ConfigError(f"ValueHead: {name} is {value!r}; give a number from 0 to 1")
+        if clip is not None and not clip > 0:
+            raise ConfigError(f"ValueHead: clip is {clip!r}; give a positive number of reward units, or None")
+        trunk = backbone_for(batch, backbone)
+        model = cls(trunk, level=level, hidden=hidden, seed=chosen.seed)
+        task = _Returns(model, batch, chosen, gamma=gamma, lam=lam, clip=clip)
+        folder = None if out is None else Path(out) / "checkpoints"
+        model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
+        model.fitted.measures = task.measured()
+        if out is not None:
+            model.save(out)
+        return model
+
+    def predict(self, batch: Batch) -> Batch:
+        """The same rollouts with values: `Step.value` before every step, at level "token" also `Step.token_values`,
+        and `Trajectory.final_value` behind every rollout.
+
+        Values that the rollouts had are replaced.
+
+        Raises:
+            DataError: rollouts that the backbone cannot read.
+        """
+        laid = self.rows(batch)
+        value_S, final_N = (
+            self.values_at(laid, laid.row_of_S, laid.at_S),
+            self.values_at(laid, laid.row_of_N, laid.at_N),
+        )
+        token_T = None
+        if self.level == "token":
+            token_T = np.zeros(len(batch.ids_T))
+            own = np.flatnonzero(batch.sampled_T)
+            token_T[own] = self.values_at(laid, laid.row_of_T[own], laid.at_T[own])
+        return _with_values(batch, value_S, token_T, final_N)
+
+    def measure(self, batch: Batch, *, gamma: float = 1.0) -> dict[str, Any]:
+        """Measures against the sampled returns of rollouts that were not fitted, see `metrics.measures`.
+
+        Raises:
+            DataError: no rollout that can be read.
+        """
+        units = CUTS[self.level](batch)
+        taken = np.flatnonzero(units.valid_N[units.traj_of_S])
+        if not len(taken):
+            raise DataError("ValueHead.measure: no rollout is scored, whole and has sampled tokens; give outcomes")
+        return self.measured_at(units, self.rows(batch), taken, gamma=gamma)
+
+    def measured_at(self, units: Units, rows: Rows, at_K: IntArray, *, gamma: float) -> dict[str, Any]:
+        """Measures at some units, as JSON values."""
+        row_S, at_S = self.places_of(units, rows)
+        value = self.values_at(rows, row_S[at_K], at_S[at_K])
+        came = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+        return measures(value, came[at_K], units.traj_of_S[at_K])
+
+    def places_of(self, units: Units, rows: Rows) -> tuple[IntArray, IntArray]:
+        """Row and place before each unit."""
+        if self.level != "token":
+            return rows.row_of_S[units.step_of_S], rows.at_S[units.step_of_S]
+        own = np.flatnonzero(units.unit_of_T >= 0)
+        return rows.row_of_T[own], rows.at_T[own]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model; see `saving.save`."""
+        facts = {
+            "level": self.level,
+            "hidden": self.hidden,
+            "backbone": self.backbone.facts(),
+            "fitted": None if self.fitted is None else self.fitted.to_mapping(),
+        }
+        saving.save(folder, "ValueHead", self, facts)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, backbone: Backbone | None = None) -> Self:
+        """Read a saved model.
+
+        Args:
+            folder: where `save` wrote it.
+            backbone: the trunk, where it was handed over as an object and has no name to load it by.
+
+        Raises:
+            CheckpointError: see `saving.described` and `saving.fill`.
+        """
+        facts = saving.described(folder, "ValueHead")
+        model = cls(backbone or Backbone.of_facts(facts["backbone"]), level=facts["level"], hidden=facts["hidden"])
+        saving.fill(folder, model, facts)
+        return model.eval()
+
+    def rows(self, batch: Batch) -> Rows:
+        """The batch as the backbone reads it."""
+        return rows_of(
+            batch, start=self.backbone.start, encode=self.backbone.encode, vocabulary=self.backbone.vocabulary
+        )
+
+    def values_at(self, rows: Rows, row_K: IntArray, at_K: IntArray) -> FloatArray:
+        """Values at some places, (K,) float64."""
+        found = places(rows, row_K, at_K, longest=self.backbone.longest)
+        with torch.no_grad():
+            out: FloatArray = self.head(self.all_hidden(found))[:, 0].double().cpu().numpy()
+        return out
+
+    @torch.no_grad()
+    def all_hidden(self, found: Places) -> Tensor:
+        """Hidden states (K, width) of all places; windows of like length are read together."""
+        out = torch.zeros((len(found), self.backbone.width), device=self.backbone.device)
+        order = np.argsort([len(w) for w in found.windows], kind="stable")
+        for items in np.array_split(order, max(1, -(-len(order) // TOGETHER))):
+            if len(items):
+                state, which = self.hidden_states(found, items)
+                out[torch.from_numpy(which).to(out.device)] = state
+        return out
+
+
+def head(width: int, hidden: int, *, seed: int, outputs: int = 1) -> torch.nn.Module:
+    """A linear map, or one hidden layer; its last weights begin at 0, so that the first predictions are 0."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        last = torch.nn.Linear(hidden or width, outputs)
+        torch.nn.init.zeros_(last.weight)
+        torch.nn.init.zeros_(last.bias)
+        if not hidden:
+            return last
+        return torch.nn.Sequential(torch.nn.Linear(width, hidden), torch.nn.GELU(), last)
+
+
+class _Returns:
+    """Values against λ-returns at the begin of each unit."""
+
+    def __init__(
+        self, model: ValueHead, batch: Batch, settings: Settings, *, gamma: float, lam: float, clip: float | None
+    ) -> None:
+        self.model, self.gamma, self.lam, self.clip = model, gamma, lam, clip
+        units = self.units = CUTS[model.level](batch)
+        taken_S = units.valid_N[units.traj_of_S]
+        if not taken_S.any():
+            raise DataError("ValueHead.fit: no rollout is scored, whole and has sampled tokens; give outcomes")
+        self.rows = model.rows(batch)
+        held_N = held_out(units.group_of_N, settings)
+        row_S, at_S = model.places_of(units, self.rows)
+        self.fit_S = np.flatnonzero(taken_S & ~held_N[units.traj_of_S])
+        self.held_S = np.flatnonzero(taken_S & held_N[units.traj_of_S])
+        if not len(self.fit_S):
+            raise DataError("ValueHead.fit: no rollout is left beside the held-out groups; lower held_out")
+        self.row_S, self.at_S = row_S, at_S
+        self.found = places(self.rows, row_S[self.fit_S], at_S[self.fit_S], longest=model.backbone.longest)
+        self.sizes = np.array([len(w) for w in self.found.windows], dtype=np.int64)
+        self.hidden: Tensor | None = None
+        self.begun = False
+        self.target_S = np.zeros(len(units))
+        self.before_S = np.zeros(len(units))
+
+    def begin(self, epoch: int) -> None:
+        """Targets; without bootstrapping they are the same in every epoch."""
+        units = self.units
+        bootstraps = self.lam < 1 or bool(units.truncated_N.any())
+        if self.begun and not bootstraps and self.clip is None:
+            return  # the first epoch of a resumed fit is not epoch 0
+        self.begun = True
+        if bootstraps or self.clip is not None:
+            self.before_S = self.model.values_at(self.rows, self.row_S, self.at_S)
+        if not bootstraps:
+            self.target_S = to_go(units.reward_S, units.traj_of_S, gamma=self.gamma)
+            return
+        last = self.model.values_at(self.rows, self.rows.row_of_N, self.rows.at_N)
+        last = np.where(units.truncated_N, last, 0.0)[np.unique(units.traj_of_S)]
+        self.target_S = self.before_S + gae(
+            units.reward_S, self.before_S, units.traj_of_S, gamma=self.gamma, lam=self.lam, last_value=last
+        )
+
+    def loss(self, items: IntArray) -> tuple[Tensor, float]:
+        """See `fitting.Task`."""
+        if self.model.backbone.tune == "none":
+            which = np.concatenate([self.found.of(w) for w in items.tolist()])
+            value = self.model.head(self._frozen()[torch.from_numpy(which)])[:, 0]
+        else:
+            value, which = self.model(self.found, items)
+        at = self.fit_S[which]
+        target = torch.as_tensor(self.target_S[at], dtype=value.dtype, device=value.device)
+        error = (value - target) ** 2
+        if self.clip is not None:
+            before = torch.as_tensor(self.before_S[at], dtype=value.dtype, device=value.device)
+            clipped = before + (value - before).clamp(-self.clip, self.clip)
+            error = torch.maximum(error, (clipped - target) ** 2)
+        return 0.5 * error.sum(), float(len(at))
+
+    def _frozen(self) -> Tensor:
+        """Hidden states of all places, of a trunk that does not learn: read once."""
+        if self.hidden is None:
+            self.hidden = self.model.all_hidden(self.found)
+        return self.hidden
+
+    def measured(self) -> dict[str, Any]:
+        """Measures on the held-out rollouts."""
+        return self.model.measured_at(self.units, self.rows, self.held_S, gamma=self.gamma)
+
+
+def _with_values(batch: Batch, value_S: FloatArray, token_T: FloatArray | None, final_N: FloatArray) -> Batch:
+    first_S = np.searchsorted(batch.step_of_T, np.arange(len(value_S) + 1))
+    out, k = [], 0
+    for n, rollout in enumerate(batch.trajectories):
+        steps = []
+        for step in rollout.steps:
+            more: dict[str, Any] = {"value": float(value_S[k])}
+            if token_T is not None:
+                lo, hi = int(first_S[k]), int(first_S[k + 1])
+                more["token_values"] = token_T[lo:hi][batch.sampled_T[lo:hi]]
+            steps.append(replace(step, **more))
+            k += 1
+        out.append(replace(rollout, steps=steps, final_value=float(final_N[n])))
+    return Batch.from_trajectories(out)
+
+
+__all__ = ["ValueHead", "head"]
