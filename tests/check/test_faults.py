@@ -51,7 +51,7 @@ WITHOUT_A_PLACE = (
 def test_evidence_and_places_are_there():
     for code, fault in FAULTS.items():
         (finding, *_) = looked(fault, SEEDS[0], "plant").of(code)
-        assert 0 < finding.evidence.get("share", 1.0) <= 1.0, code
+        assert finding.evidence.get("share", 1.0) > 0, code
         assert finding.evidence, code
         assert finding.remedy
         assert finding.where or code.startswith(WITHOUT_A_PLACE), f"{code} names no place"
