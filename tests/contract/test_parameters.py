@@ -15,7 +15,7 @@ import pytest
 
 from apportion.errors import ApportionError, ConfigError
 from apportion.methods import get, names
-from apportion.methods.registry import REQUIRED
+from apportion.methods.spec import REQUIRED
 from apportion.testing import levels_for, random_units
 from apportion.testing.subject import plain_credit
 from apportion.units import CUTS, by_step, by_token, by_tree

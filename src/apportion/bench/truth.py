@@ -35,7 +35,7 @@ from apportion.data import Batch, Step, Trajectory
 from apportion.envs.table import Table
 from apportion.errors import DataError
 from apportion.methods import methods as registered
-from apportion.methods.registry import REQUIRED
+from apportion.methods.spec import REQUIRED
 from apportion.numerics import FloatArray, IntArray
 from apportion.units import by_step
 

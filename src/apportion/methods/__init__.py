@@ -7,7 +7,8 @@ of all of them: a new method is one new file and no list to edit.
 from __future__ import annotations
 
 from apportion.methods.describe import Description, describe, markdown_table, methods
-from apportion.methods.registry import LAWS, MethodSpec, get, names, register
+from apportion.methods.registry import get, names, register
+from apportion.methods.spec import LAWS, MethodSpec
 
 __all__ = [
     "LAWS",

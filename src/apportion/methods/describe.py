@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from apportion.methods.registry import REQUIRED, MethodSpec, get, names
+from apportion.methods.registry import get, names
+from apportion.methods.spec import REQUIRED, MethodSpec
 
 LABELS = ("Use", "Source", "Compared", "Deviates")
 """Labels that open the docstring of every method file, in this order."""

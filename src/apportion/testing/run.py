@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from apportion.methods.registry import LEVELS
+from apportion.methods.spec import LEVELS
 from apportion.testing import always
 from apportion.testing.laws import LAW_CHECKS
 from apportion.testing.sample import random_units
