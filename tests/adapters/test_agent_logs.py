@@ -281,6 +281,17 @@ def test_a_log_of_reflexion(tmp_path):
     assert report.notes["environments that an earlier trial solved: not played again, left out"] == 1
 
 
+def test_a_plain_text_with_prompt_signs_is_read_when_asked_for(tmp_path):
+    path = tmp_path / "shell.txt"
+    path.write_text("Welcome.\n> look\nA desk.\n")
+    with pytest.raises(FormatError, match="the file is not JSON"):
+        detect(path)
+    (trajectory,), _ = read(path, "text-trace")
+    assert shape(trajectory) == [("Welcome.", "look", None)]
+    path.write_text("Thought: hm\nAction: look\nObservation: A desk.\n")
+    assert detect(path).format == "text-trace"
+
+
 def test_a_plain_text_without_an_action_is_none(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("Nothing happened.\n")
@@ -454,6 +465,19 @@ def test_content_that_was_not_captured_is_told(tmp_path):
         span["attributes"] = [a for a in span["attributes"] if not a["key"].endswith("messages")]
     with pytest.raises(FormatError, match="trace t1: no message content: it was not captured; turn content capture on"):
         one(tmp_path, record)
+
+
+def test_an_agent_logged_from_outside_alone_is_a_turn(tmp_path):
+    record = otlp_record()
+    outside = spans(record)[0]
+    outside["attributes"] += [
+        attribute("gen_ai.input.messages", "hello?"),
+        attribute("gen_ai.output.messages", "hi there"),
+    ]
+    record["resourceSpans"][0]["scopeSpans"][0]["spans"] = [outside]
+    trajectory, notes = one(tmp_path, record)
+    assert shape(trajectory) == [("[user] hello?", "hi there", "lister")]
+    assert notes["agents logged without their calls of models: one turn per invocation"] == 1
 
 
 DIALECTS = {

@@ -7,6 +7,7 @@ import pytest
 
 import apportion as ap
 from apportion.adapters.readers import detect, known, read_any
+from apportion.errors import FormatError
 from tests.adapters.foreign import lines
 from tests.adapters.written import WRITTEN
 from tests.make import assert_same_trajectories
@@ -95,3 +96,18 @@ def test_the_group_can_be_asked_for(name, tmp_path):
     ]
     assert notes
     assert all(t.group is None or "#" in t.group for t in found)
+
+
+def test_of_a_folder_the_files_of_one_format_can_be_asked_for(tmp_path):
+    lines(tmp_path / "a.jsonl", WRITTEN["openai-chat"].values)
+    lines(tmp_path / "b.jsonl", WRITTEN["atif"].values)
+    (tmp_path / "c.txt").write_text("notes")
+    found, report = read(tmp_path)
+    assert len(found) == 5
+    told = "files of several formats: openai-chat (1), atif (1); if they log the same runs, read one of them"
+    assert any(remark.startswith(told) for remark in report.remarks())
+    found, report = read(tmp_path, "atif")
+    assert (len(found), report.formats) == (2, ("atif",))
+    assert [why for _, why in report.passed_over] == ["not atif", "not atif"]
+    with pytest.raises(FormatError, match="no file of this folder holds rollouts of the format verl"):
+        read(tmp_path, "verl")

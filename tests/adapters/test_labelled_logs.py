@@ -67,6 +67,11 @@ def test_a_pair_in_every_form(tmp_path, form):
     assert [(s.observation, s.action) for s in rejected.steps] == [("[user] q", "b")]
 
 
+def test_a_pair_of_equal_answers_keeps_both(tmp_path):
+    chosen, rejected, _ = pair(tmp_path, {"chosen": [user("q"), said("a")], "rejected": [user("q"), said("a")]})
+    assert [step.action for t in (chosen, rejected) for step in t.steps] == ["a", "a"]
+
+
 def test_scores_of_a_pair_are_its_outcomes(tmp_path):
     chosen, rejected, notes = pair(tmp_path, {**FORMS["texts"], "score_chosen": 8.5, "score_rejected": 7.0, "id": "u1"})
     assert (chosen.outcome, rejected.outcome, chosen.group) == (8.5, 7.0, "u1")

@@ -71,7 +71,7 @@ def read_any(
     Args:
         path: a file, or a folder: every file in it, those that no format fits passed over and reported. Hidden files
             and links that lead out of the folder are not followed.
-        format: name of the format; None = recognise it, file by file.
+        format: name of the format; None = recognise it, file by file. Of a folder, the files that could be of it.
         group_by: what makes rollouts comparable. None = the rule of the format (a field such as ``task_id``);
             "first_user_message"; else the name of a field, with dots for fields inside fields.
         skip_bad: False raises at the first broken record; True, or a `Skipped` to count into, leaves broken
@@ -101,6 +101,9 @@ def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tupl
     for file in _files(path, report):
         if forced is not None:
             name, why = forced.name, "as asked for"
+            if file is not path and not forced.sniff(_head(file)[0])[0]:
+                report.passed_over.append((os.fspath(file), f"not {name}"))
+                continue
         else:
             found, what = _recognise(file)
             if found is None and file is not path:
@@ -110,7 +113,8 @@ def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tupl
         report.files.append((os.fspath(file), name, why))
         yield file, get(name)
     if not report.files:
-        raise FormatError(f"{path}: no file of this folder holds rollouts of a known format")
+        known_one = "a known format" if forced is None else f"the format {forced.name}"
+        raise FormatError(f"{path}: no file of this folder holds rollouts of {known_one}")
 
 
 def _files(path: Path, report: ReadReport) -> list[Path]:

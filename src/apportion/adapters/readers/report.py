@@ -52,6 +52,10 @@ class ReadReport:
         """Everything a user should know, one sentence each."""
         out = [f"{file}: read as {name} ({why})" for file, name, why in self.files]
         out += [f"{file}: passed over ({why})" for file, why in self.passed_over]
+        if len(self.formats) > 1:
+            mixed = Counter(name for _, name, _ in self.files)
+            told = ", ".join(f"{name} ({times})" for name, times in mixed.items())
+            out.append(f"files of several formats: {told}; if they log the same runs, read one of them (--from NAME)")
         out.append(
             f"{_some(self.records, 'record')}: {_some(self.trajectories, 'trajectory', 'trajectories')} "
             f"with {_some(self.steps, 'step')}, {self.skipped.count} left out"

@@ -4,7 +4,8 @@
     function_call_output                                a tool message
 
 A call ends where a tool answers, somebody else speaks, or thinking or speaking begins anew. Calls of hosted tools
-(``web_search_call``, ``code_interpreter_call``, …) are calls too; what they returned, if it is logged, is their answer.
+(``web_search_call``, ``code_interpreter_call``, …) are calls too; what they returned, if it is logged, is their
+answer.
 """
 
 from __future__ import annotations

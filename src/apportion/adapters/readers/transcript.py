@@ -26,10 +26,11 @@ def is_prompted(text: str) -> bool:
     return re.search(r"^> ?\S", text, re.M) is not None
 
 
-def is_labelled(text: str) -> bool:
-    """There are actions and observations by name."""
+def is_labelled(text: str, *, whole: bool = False) -> bool:
+    """There are actions and thoughts or observations by name; ``whole``: actions and observations."""
     found = {match[1] for match in LABEL.finditer(text)}
-    return bool(found & {"Action", "Act"}) and bool(found & {"Observation", "Obs", "Thought", "Think"})
+    beside = set(_SEEN) if whole else {*_SEEN, "Thought", "Think"}
+    return bool(found & {"Action", "Act"}) and bool(found & beside)
 
 
 def steps_of(text: str, *, first: str | None = None, begins: str = "observation") -> tuple[list[Step], str | None]:

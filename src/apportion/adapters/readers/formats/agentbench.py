@@ -3,12 +3,12 @@
     {"index": 3, "error": null, "info": null, "output": {"index": 3, "status": "completed", "result": {"result": true},
      "history": [{"role": "user", "content": "…"}, {"role": "agent", "content": "…"}]}, "time": {…}}
 
-AgentInstruct's and ETO's rows (``conversations`` of role or from, ``reward``) are chats and read as such. Here: group =
-``index`` (the sample of the task), name = the same, numbered. The outcome is ``result`` where that is a number or a
-boolean, or its ``result``, ``reward``, ``score`` or ``success``; each environment has its own, and one whose result is
-anything else is unscored. "agent context limit" and "task limit reached" are truncated, "task error" and a run with
-``error`` are failed and unscored. The first exchange is often the instructions with a fixed "OK": it was not sampled, but
-nothing in the file says so.
+AgentInstruct's and ETO's rows (``conversations`` of role or from, ``reward``) are chats and read as such. Here:
+group = ``index`` (the sample of the task), name = the same, numbered. The outcome is ``result`` where that is a
+number or a boolean, or its ``result``, ``reward``, ``score`` or ``success``; each environment has its own, and one
+whose result is anything else is unscored. "agent context limit" and "task limit reached" are truncated, "task error"
+and a run with ``error`` are failed and unscored. The first exchange is often the instructions with a fixed "OK": it
+was not sampled, but nothing in the file says so.
 """
 
 from __future__ import annotations

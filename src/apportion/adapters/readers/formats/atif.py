@@ -4,12 +4,13 @@
      "steps": [{"step_id", "source": "system|user|agent", "message", "reasoning_content", "tool_calls", "observation",
                 "metrics": {"prompt_token_ids", "completion_token_ids", "logprobs"}, "is_copied_context"}, …]}
 
-A step of ``source: agent`` is one turn; ``observation`` is what came back. Copied context (a continued or compacted run)
-is context, not sampled again. Ids and log-probabilities are kept where every turn has them. Subagents' own files and
-continuations are named in the trajectory; no file that it names is opened, give them beside it.
+A step of ``source: agent`` is one turn; ``observation`` is what came back. Copied context (a continued or compacted
+run) is context, not sampled again. Ids and log-probabilities are kept where every turn has them. Subagents' own
+files and continuations are named in the trajectory; no file that it names is opened, give them beside it.
 
-The format has no reward. Harbor writes one into ``result.json`` of the trial, beside the trajectory or one folder up:
-it is read from there (``verifier_result.rewards``), with the name of the task, which is the group, and of the trial.
+The format has no reward. Harbor writes one into ``result.json`` of the trial, beside the trajectory or one folder
+up: it is read from there (``verifier_result.rewards``), with the name of the task, which is the group, and of the
+trial.
 """
 
 from __future__ import annotations

@@ -2,15 +2,17 @@
 
     {"question": "…", "question_ID": "…", "ground_truth": "…", "is_correct": false, "history": [{"role", "name",
      "content"}, …], "mistake_agent": "WebSurfer", "mistake_step": "12", "mistake_reason": "…"}          Who&When
-    {"mas_name": "AG2", "benchmark_name": "…", "trace_id": 3, "trace": {"trajectory": […]}, "mast_annotation": {"1.1": 0}}
+    {"mas_name": "AG2", "benchmark_name": "…", "trace_id": 3, "trace": {"trajectory": […]},
+     "mast_annotation": {"1.1": 0, …}}
 
-Every message of an agent is one step; its agent is the ``name``, or the role where there is none (``Orchestrator (-> X)`` and
-``Orchestrator (thought)`` are both Orchestrator). People and terminals are no agents: what they say is observed.
+Every message of an agent is one step; its agent is the ``name``, or the role where there is none (``Orchestrator (->
+X)`` and ``Orchestrator (thought)`` are both Orchestrator). People and terminals are no agents: what they say is
+observed.
 
-The label is in ``meta``: ``mistake_step``, the number of our step; ``mistake_message``, that of the message in the log;
-``mistake_agent``, ``mistake_reason``, ``mistake_type``. Where the marked message is no step (a terminal's) ``mistake_step`` is
-absent, and that is counted. MAST's annotations are ``meta["failure_modes"]``, of the whole run; its raw logs, which are one
-text with the conventions of each system, are refused: no rule tells their agents apart.
+The label is in ``meta``: ``mistake_step``, the number of our step; ``mistake_message``, that of the message in the
+log; ``mistake_agent``, ``mistake_reason``, ``mistake_type``. Where the marked message is no step (a terminal's)
+``mistake_step`` is absent, and that is counted. MAST's annotations are ``meta["failure_modes"]``, of the whole run;
+its raw logs, which are one text with the conventions of each system, are refused: no rule tells their agents apart.
 
 Outcome: ``is_correct`` (or ``is_corrected``), 1 or 0. Group: ``question_ID``. The ground truth is the reference.
 """

@@ -1,17 +1,19 @@
 """Chains of thought in which people marked the first mistake.
 
-    {"input": "…", "steps": ["…", …], "target": "(A)", "answer": "(B)", "mistake_index": 3}              BIG-Bench-Mistake
+    {"input": "…", "steps": ["…", …], "target": "(A)", "answer": "(B)", "mistake_index": 3}        BIG-Bench-Mistake
     {"id": "…", "problem": "…", "steps": ["…", …], "final_answer_correct": false, "label": 3}            ProcessBench
     {"question": {"problem": "…", "ground_truth_answer": "…"}, "label": {"steps": [{"completions": [{"text", "rating"}],
      "chosen_completion": 0, "human_completion": null}], "finish_reason": "solution"}}                   PRM800K
 
 One sentence of the chain is one step; the state of a step is the question and the sentences before it. The label is
-``meta["mistake_step"]``: the number of the first wrong step, from 0 on, or null where people found none (``mistake_index``
-null, ``label`` -1). The key is absent where nobody labelled. PRM800K's ratings (1, 0, -1) are the parts ``rating`` of the
-step rewards, and the first -1 is the mistake; alternatives that were not chosen are left out, counted.
+``meta["mistake_step"]``: the number of the first wrong step, from 0 on, or null where people found none
+(``mistake_index`` null, ``label`` -1). The key is absent where nobody labelled. PRM800K's ratings (1, 0, -1) are the
+parts ``rating`` of the step rewards, and the first -1 is the mistake; alternatives that were not chosen are left
+out, counted.
 
-Outcome: ``final_answer_correct``, or whether ``answer`` equals ``target`` up to case and white space, 1 or 0; a right
-answer behind a mistake, and a wrong one without any, both occur. Each question was answered once: the group is its own.
+Outcome: ``final_answer_correct``, or whether ``answer`` equals ``target`` up to case and white space, 1 or 0; a
+right answer behind a mistake, and a wrong one without any, both occur. Each question was answered once: the group is
+its own.
 """
 
 from __future__ import annotations

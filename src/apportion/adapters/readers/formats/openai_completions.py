@@ -4,9 +4,10 @@
     {"request": {"messages": […]}, "response": {"choices": […]}, "reward": 1}          proxies
     {"custom_id": "…", "response": {"body": {"choices": […]}}}                          OpenAI's batch files
 
-Every choice is one rollout, and the choices of one response are one group (``n`` samples of one prompt), unless a usual
-field names another. Token ids are kept where the server returned them (``token_ids`` of the choice, ``prompt_token_ids``
-of the response, as vLLM does), log-probabilities where they have one per id. Reward and name: the rules of ``fields``.
+Every choice is one rollout, and the choices of one response are one group (``n`` samples of one prompt), unless a
+usual field names another. Token ids are kept where the server returned them (``token_ids`` of the choice,
+``prompt_token_ids`` of the response, as vLLM does), log-probabilities where they have one per id. Reward and name:
+the rules of ``fields``.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ def sniff(head: Head) -> tuple[float, str]:
     """A response with choices that hold messages."""
     for record in head.records:
         choices = _response(record).get("choices") if isinstance(record, dict) else None
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            if is_message(choices[0].get("message")) or isinstance(choices[0].get("text"), str):
-                return 0.9, "records with 'choices' of a 'message' each"
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if isinstance(first, dict) and (is_message(first.get("message")) or isinstance(first.get("text"), str)):
+            return 0.9, "records with 'choices' of a 'message' each"
     return 0.0, ""
 
 

@@ -5,8 +5,8 @@
     {"input": [items], "output": [items], "reward": 1}                                the same without the names
     [items]                                                                           one conversation
 
-Reward, group and name: the rules of ``fields``. What is in ``input`` is context, assistant messages included. A response
-that names a ``previous_response_id`` and no input lacks its history; nobody can look it up.
+Reward, group and name: the rules of ``fields``. What is in ``input`` is context, assistant messages included. A
+response that names a ``previous_response_id`` and no input lacks its history; nobody can look it up.
 """
 
 from __future__ import annotations

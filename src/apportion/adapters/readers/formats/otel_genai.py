@@ -1,14 +1,15 @@
 """OpenTelemetry spans of generative AI: calls of models (``gen_ai.*``), grouped by trace into rollouts.
 
-Read: OTLP as JSON (one export a line, or one document) and what the SDKs' console exporter prints. Every call of a model
-is one turn, in time order; its agent is ``gen_ai.agent.name`` of the call or of the nearest span around it. A call shows
-its whole history: what an agent saw or said before is not told again, and a history that was rewritten is told whole
-and flagged ``fresh``. What tools returned is read from the history of the next call; other spans hold nothing more.
+Read: OTLP as JSON (one export a line, or one document) and what the SDKs' console exporter prints. Every call of a
+model is one turn, in time order; its agent is ``gen_ai.agent.name`` of the call or of the nearest span around it. A
+call shows its whole history: what an agent saw or said before is not told again, and a history that was rewritten is
+told whole and flagged ``fresh``. What tools returned is read from the history of the next call; other spans hold
+nothing more.
 
 One rollout per trace, named by its id. The conventions know neither reward nor task: results of evaluations
-(``gen_ai.evaluation.result``) are the named parts of the outcome, and the outcome itself if there is one alone; the group
-is asked for with ``--group-by NAME``, an attribute of the root span. Where content was not captured (the default of most
-instrumentation) there is no text to credit, and the trace is left out with that reason.
+(``gen_ai.evaluation.result``) are the named parts of the outcome, and the outcome itself if there is one alone; the
+group is asked for with ``--group-by NAME``, an attribute of the root span. Where content was not captured (the
+default of most instrumentation) there is no text to credit, and the trace is left out with that reason.
 """
 
 from __future__ import annotations
@@ -82,12 +83,15 @@ def _convert(spans: Any, at: str, context: Context) -> Trajectory:
     spans = sorted(spans, key=lambda span: span.start)
     by_id = {span.id: span for span in spans}
     calls = [span for span in spans if is_call(span)]
-    told = [(span, exchange(span)) for span in calls]
-    told = [(span, said) for span, said in told if said.said]
+    told = [(span, found) for span in calls if (found := exchange(span)).said]
+    if not told:  # some agents are logged from outside alone
+        outside = [span for span in spans if span.attributes.get("gen_ai.operation.name") == "invoke_agent"]
+        told = [(span, found) for span in outside if (found := exchange(span)).said]
+        context.report.note("agents logged without their calls of models: one turn per invocation", len(told))
     if not told:
         missing = "no call of a model" if not calls else "no message content: it was not captured"
         raise FormatError(f"{at}: {missing}; turn content capture on in the instrumentation and record again")
-    context.report.note("calls of models without content: left out", len(calls) - len(told))
+    context.report.note("calls of models without content: left out", max(0, len(calls) - len(told)))
     fold = Fold(at, context)
     seen: dict[str, list[str]] = {}
     for span, (asked, said) in told:

@@ -6,9 +6,9 @@
     {"instruction": "…", "input": "…", "chosen": "…", "rejected": "…"}         Alpaca
 
 A pair is two rollouts of one group, named ``…/chosen`` and ``…/rejected``. What both share at their start is context;
-what follows was sampled. ``score_chosen`` and ``score_rejected`` are their outcomes; without them the preference is: 1 for
-the chosen one, 0 for the rejected one, which says who won and nothing of by how much. ``meta["preferred"]`` is true or
-false. The models that wrote the answers may be others than the policy.
+what follows was sampled. ``score_chosen`` and ``score_rejected`` are their outcomes; without them the preference is:
+1 for the chosen one, 0 for the rejected one, which says who won and nothing of by how much. ``meta["preferred"]`` is
+true or false. The models that wrote the answers may be others than the policy.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@
        "chat_completions": [messages], "observation", "thought", "action", "model_response", "reward", "done"}, …]}]}
     {"name": "…", "steps": […], "reward": 1.0}                                            one trajectory by itself
 
-Each trajectory is one rollout, its ``name`` the agent of its steps. Group = the task of the episode (its id up to the first
-colon) and that name, as rLLM forms groups. A step's action is ``model_response``, or the last message of its chat; its
-observation is what its chat shows beyond the step before, or ``observation``. Step rewards count where any of the episode
-is not 0, because 0 is rLLM's word for none; the outcome is ``reward``, or ``is_correct`` where that is null. Without either
-the rollout is unscored. Chats alone, as rLLM writes them for fine-tuning, are read as chat messages.
+Each trajectory is one rollout, its ``name`` the agent of its steps. Group = the task of the episode (its id up to
+the first colon) and that name, as rLLM forms groups. A step's action is ``model_response``, or the last message of
+its chat; its observation is what its chat shows beyond the step before, or ``observation``. Step rewards count where
+any of the episode is not 0, because 0 is rLLM's word for none; the outcome is ``reward``, or ``is_correct`` where
+that is null. Without either the rollout is unscored. Chats alone, as rLLM writes them for fine-tuning, are read as
+chat messages.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}], "system": "…", "tools": "[…]"}
     {"messages": [{"from": "human", "value": "…"}, …]}, {"conversation": …}, [{"from": …}, …]        the same
 
-human and user are seen; gpt, assistant, model, chatgpt, bot, bing and bard are sampled; function_call is a sampled tool
-call (JSON with name and arguments), observation, function_response and tool are its answer. Usually instruction data
-without a reward; a turn with ``weight`` 0, ``loss`` or ``train`` false is context; ``label`` of KTO rows (true or false) is a verdict and counts as 1 or 0. ``images`` are kept by name.
+human and user are seen; gpt, assistant, model, chatgpt, bot, bing and bard are sampled; function_call is a sampled
+tool call (JSON with name and arguments), observation, function_response and tool are its answer. Usually instruction
+data without a reward; a turn with ``weight`` 0, ``loss`` or ``train`` false is context; ``label`` of KTO rows (true
+or false) is a verdict and counts as 1 or 0. ``images`` are kept by name.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     {"question": "…", "ground_truth": "…", "175b_verification": {"is_correct": true, "solution": "…"}, …}
 
-Every field that is an object with a ``solution`` is one rollout, and the field's name is its agent. One record, one group:
-all of them answer the same question, but they come from different models, so the group compares models, not samples of
-one policy. One solution is one step; cut it into lines or sentences with `apportion assign --unit segment`.
+Every field that is an object with a ``solution`` is one rollout, and the field's name is its agent. One record, one
+group: all of them answer the same question, but they come from different models, so the group compares models, not
+samples of one policy. One solution is one step; cut it into lines or sentences with `apportion assign --unit
+segment`.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
     {"environment": "…", "trajectory": [{"response", "thought", "action", "observation", "state", "query"}, …],
      "history": [messages], "info": {"exit_status": "submitted", …}, "replay_config": {"problem_statement": {"id": …}}}
 
-One entry of ``trajectory`` is one step. Its action is the model's response, and behind it the command where the response
-does not hold it (tool calling, where the call itself is in ``history``). The first observation is what ``history`` or the
-first ``query`` show before the first answer; later ones are what the environment returned, without the template around
-it. ``state`` is the environment's after the action, so the state *before* a step, by which steps are compared, stays what
-was observed. A run that tried several times (``attempts``) is one rollout per attempt.
+One entry of ``trajectory`` is one step. Its action is the model's response, and behind it the command where the
+response does not hold it (tool calling, where the call itself is in ``history``). The first observation is what
+``history`` or the first ``query`` show before the first answer; later ones are what the environment returned,
+without the template around it. ``state`` is the environment's after the action, so the state *before* a step, by
+which steps are compared, stays what was observed. A run that tried several times (``attempts``) is one rollout per
+attempt.
 
 Group = the instance: the id of the problem statement, or the name of the file. There is no reward: the evaluation of
 the patch is another program's, so the outcome is None, unless somebody wrote one of the usual names into ``info``.

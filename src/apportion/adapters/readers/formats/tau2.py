@@ -4,10 +4,11 @@
      "termination_reason"}, …]}                                       one run
     {"id": …, "task_id": …, "messages": […], "reward_info": {…}}      one simulation, as the folder form writes them
 
-Group = ``task_id`` (with the domain where the run names it), name = task/trial. The agent's messages are sampled, its fixed greeting aside; the
-customer's, and the customer's own tool calls, are observed. The task's evaluation criteria become the reference, which
-no prompt may see. A run that infrastructure ended is failed and unscored; one that a limit ended is truncated.
-``reward_breakdown`` gives the named parts of the outcome. Simulations by voice have no messages but ticks: refused.
+Group = ``task_id`` (with the domain where the run names it), name = task/trial. The agent's messages are sampled,
+its fixed greeting aside; the customer's, and the customer's own tool calls, are observed. The task's evaluation
+criteria become the reference, which no prompt may see. A run that infrastructure ended is failed and unscored; one
+that a limit ended is truncated. ``reward_breakdown`` gives the named parts of the outcome. Simulations by voice have
+no messages but ticks: refused.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Traces that are texts, as agents in text games and ReAct write them, in JSON beside their reward or in plain files.
 
     {"pick_and_place": {"trial_1": {"problem": "…", "trace": " think: …\\nOK.\\n> go to desk 1\\n…", "reward": true}}}
-    {"task": "…", "trajectory": "Thought 1: …\\nAction 1: Search[…]\\nObservation 1: …", "reward": 0}      one a line
-    #####  Environment #0: You are in the middle of a room … > go to desk 1 …  STATUS: OK  #####          Reflexion's logs
+    {"task": "…", "trajectory": "Thought 1: …\\nAction 1: Search[…]\\nObservation 1: …", "reward": 0}   one a line
+    #####  Environment #0: You are in the middle of a room … > go to desk 1 …  STATUS: OK  #####   Reflexion's logs
 
-Objects inside objects are walked, and their names are the name of the rollout: in such files each game was played once,
-so its name is its group (unless a usual field names one). A trace that goes on behind its prompt sign begins with an
-action. ``think:`` lines are actions that the environment answers with OK. A trace that starts its prompt anew (a planner
-that hands out subtasks, as ADaPT does) shows where: the step is ``fresh``. An empty trace is one empty action.
+Objects inside objects are walked, and their names are the name of the rollout: in such files each game was played
+once, so its name is its group (unless a usual field names one). A trace that goes on behind its prompt sign begins
+with an action. ``think:`` lines are actions that the environment answers with OK. A trace that starts its prompt anew
+(a planner that hands out subtasks, as ADaPT does) shows where: the step is ``fresh``. An empty trace is one empty
+action.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def sniff(head: Head) -> tuple[float, str]:
     text = head.start.decode("utf-8", "replace")
     if _ENVIRONMENT.search(text):
         return 0.8, "a log of environments between #####"
-    if is_prompted(text) or is_labelled(text):
-        return 0.4, "a text of actions and observations"
-    return 0.0, ""
+    if is_labelled(text, whole=True):
+        return 0.4, "a text of Action and Observation"
+    return 0.0, ""  # a > in a text may be anything; such a file is read when it is asked for
 
 
 def read(path: Path, context: Context) -> Trajectories:
@@ -161,7 +162,7 @@ _of_json = of_records(_convert, split=_records)
 register(
     Format(
         "text-trace",
-        "transcripts as text: ALFWorld's and TextCraft's > actions, ReAct's Thought/Action/Observation, Reflexion's logs",
+        "transcripts as text: > actions of ALFWorld and TextCraft, ReAct's Thought/Action/Observation, Reflexion's",
         sniff,
         read,
     )

@@ -4,11 +4,12 @@
     [{"idx": 900, "steps": [{"step": 0, "x": "4 5 6 10", "ys": [""], "new_ys": […], "values": […],
       "select_new_ys": […]}, …], "ys": […], "infos": […]}, …]                                            the search
 
-One answer is one rollout, one puzzle (``idx``) one group. With the search, each thought that an answer is made of is a
-step: its state is the puzzle and the thoughts before it, so answers that share a beginning share states, and the
-evaluator's value of the thought is kept in ``extra["evaluation"]`` (it is no reward). Thoughts that were not selected
-have no outcome and are left out, counted. Without the search an answer is one step, and the puzzle's text is unknown.
-The outcome is ``infos[i].r``; other numbers of ``infos`` are parts of it, and ``accs`` stands in where there is no infos.
+One answer is one rollout, one puzzle (``idx``) one group. With the search, each thought that an answer is made of is
+a step: its state is the puzzle and the thoughts before it, so answers that share a beginning share states, and the
+evaluator's value of the thought is kept in ``extra["evaluation"]`` (it is no reward). Thoughts that were not
+selected have no outcome and are left out, counted. Without the search an answer is one step, and the puzzle's text
+is unknown. The outcome is ``infos[i].r``; other numbers of ``infos`` are parts of it, and ``accs`` stands in where
+there is no infos.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ TAKEN = ("idx", "ys", "infos", "accs", "steps", "usage_so_far")
 def sniff(head: Head) -> tuple[float, str]:
     """Records with ys and infos."""
     for record in head.records:
-        if isinstance(record, dict) and isinstance(record.get("ys"), list) and "idx" in record:
-            if "infos" in record or "accs" in record:
-                return 0.95, "records with 'idx', 'ys' and 'infos'"
+        told = set(record) if isinstance(record, dict) else set()
+        if {"idx", "ys"} <= told and isinstance(record["ys"], list) and told & {"infos", "accs"}:
+            return 0.95, "records with 'idx', 'ys' and 'infos'"
     return 0.0, ""
 
 

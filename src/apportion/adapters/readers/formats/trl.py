@@ -2,14 +2,15 @@
 
     step, prompt, completion, <one column per reward function>, <columns of the user's own>, advantage
 
-Prompt and completion are texts (special tokens dropped, so ids cannot be made again) or, in older versions, messages.
-Group = step and prompt: GRPO samples a prompt several times in one step. Two prompts of one text in one step are one
-group, and if a step holds several batches of a prompt, they are too; ``--group-by`` names another column.
+Prompt and completion are texts (special tokens dropped, so ids cannot be made again) or, in older versions,
+messages. Group = step and prompt: GRPO samples a prompt several times in one step. Two prompts of one text in one
+step are one group, and if a step holds several batches of a prompt, they are too; ``--group-by`` names another
+column.
 
 The columns whose names end in ``reward``, ``reward_func`` or ``_func``, and every other column of numbers before
-``advantage``, are the named parts of the outcome. Their weights are not in the file: one alone is the outcome, several
-are added up with weight 1, which is TRL's default, and that is told. A part that is null did not apply. A completion with no
-part is unscored. TRL's advantage stays in ``meta``.
+``advantage``, are the named parts of the outcome. Their weights are not in the file: one alone is the outcome,
+several are added up with weight 1, which is TRL's default, and that is told. A part that is null did not apply. A
+completion with no part is unscored. TRL's advantage stays in ``meta``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     {"example_id": 0, "prompt": [messages], "completion": [messages], "reward": 1.4, "format_reward_func": 0.9, …}
 
 Group = ``example_id``; the name adds the number of the rollout, in order of the file. Prompt and completion may be
-text. A rollout with an ``error`` is failed and unscored. Assistant messages of the prompt are examples, not sampled. The parts of the reward (every other number that
-is not a duration) are kept together in ``meta["reward_parts"]``; their weights are not in the file.
+text. A rollout with an ``error`` is failed and unscored. Assistant messages of the prompt are examples, not sampled.
+The parts of the reward (every other number that is not a duration) are kept together in ``meta["reward_parts"]``;
+their weights are not in the file.
 """
 
 from __future__ import annotations

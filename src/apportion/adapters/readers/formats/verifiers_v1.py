@@ -5,9 +5,9 @@
      "rewards": {"correct": {"score": 1, "weight": 1}}, "ok": true, "is_completed": true, "stop_condition": "…"}
 
 Every sampled node is one step, and its parent is the sampled node it descends from: forks, compacted contexts and
-subagents stay what they were. Token ids, log-probabilities (and a reference's) are kept where every sampled node has them.
-Group = ``task.key`` or ``task.hash``; outcome = the weighted sum of ``rewards``, their scores its parts. A trace that is
-not ``ok`` is failed and unscored. ``metrics`` stay in ``meta``.
+subagents stay what they were. Token ids, log-probabilities (and a reference's) are kept where every sampled node has
+them. Group = ``task.key`` or ``task.hash``; outcome = the weighted sum of ``rewards``, their scores its parts. A
+trace that is not ``ok`` is failed and unscored. ``metrics`` stay in ``meta``.
 """
 
 from __future__ import annotations

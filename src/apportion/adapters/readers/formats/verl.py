@@ -2,10 +2,10 @@
 
     {"input": "…", "output": "…", "gts": "42", "score": 1.0, "step": 10, "acc": true, "uid": "…", "request_id": "…"}
 
-Input and output are decoded texts without special tokens: turns, tool answers and ids cannot be told apart any more, so one
-rollout is one step, tool answers included, and that is told. Group = ``uid`` up to its rollout numbers
-(``sample_rollout_output``) or, without one, step and input. Outcome = ``score``; other numbers are parts of it, ``gts`` the
-reference. For credit by step take the rollouts from the trainer instead (`apportion.adapters.verl`).
+Input and output are decoded texts without special tokens: turns, tool answers and ids cannot be told apart any more,
+so one rollout is one step, tool answers included, and that is told. Group = ``uid`` up to its rollout numbers
+(``sample_rollout_output``) or, without one, step and input. Outcome = ``score``; other numbers are parts of it,
+``gts`` the reference. For credit by step take the rollouts from the trainer instead (`apportion.adapters.verl`).
 """
 
 from __future__ import annotations
