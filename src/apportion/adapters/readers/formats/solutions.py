@@ -4,8 +4,7 @@
 
 Every field that is an object with a ``solution`` is one rollout, and the field's name is its agent. One record, one
 group: all of them answer the same question, but they come from different models, so the group compares models, not
-samples of one policy. One solution is one step; cut it into lines or sentences with `apportion assign --unit
-segment`.
+samples of one policy. One solution is one step; ``by_segment`` cuts it into lines or sentences.
 """
 
 from __future__ import annotations
