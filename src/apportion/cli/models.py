@@ -47,7 +47,7 @@ def fit(
     from apportion.models.backbone import backbone_for
 
     params = method_params(context.args)
-    trunk = backbone_for(batch, backbone, tune=tune, device=device)
+    trunk = backbone_for(batch, backbone, model.BACKBONE, tune=tune, device=device)
     with progress(f"fitting {kind}") as advance:
 
         def told(_: int, total: int, loss: float) -> None:

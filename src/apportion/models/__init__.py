@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from apportion.errors import CheckpointError
-from apportion.models.backbone import Backbone
+from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
+from apportion.models.implicit import ImplicitReward
 from apportion.models.saving import described
 from apportion.models.value_head import ValueHead
 
-KINDS: dict[str, Any] = {"value_head": ValueHead}
+KINDS: dict[str, Any] = {"value_head": ValueHead, "implicit_reward": ImplicitReward}
 """Every credit model by its name on the command line."""
 
 
@@ -35,4 +36,4 @@ def load(folder: str | Path, *, backbone: Backbone | None = None) -> Any:
     raise CheckpointError(f"{folder} holds a {kind!r}, which this version does not know; fit the model again")
 
 
-__all__ = ["KINDS", "Backbone", "Fitted", "Settings", "ValueHead", "load"]
+__all__ = ["KINDS", "Backbone", "Fitted", "ImplicitReward", "Settings", "TokenModel", "ValueHead", "load"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ class Backbone(torch.nn.Module):
     """Hidden states of a transformer at chosen places.
 
     Args:
-        model: "small", a folder or hub name, or a model of transformers (its head is not used).
+        model: "small", a folder or hub name, or a model of transformers (its own head is not used).
         tokenizer: for rollouts that have only text; default the folder's, for "small" the bytes of UTF-8.
         vocabulary: of "small": number of ids, default 256 bytes and a start token.
         tune: "all", "lora" or "none".
@@ -41,6 +41,9 @@ class Backbone(torch.nn.Module):
         device: default the GPU where there is one, for a model that is given: where it is.
         seed: of the weights that are made here.
     """
+
+    causal = False
+    """Whether the trunk keeps its language model head; see `TokenModel`."""
 
     def __init__(
         self,
@@ -60,9 +63,9 @@ class Backbone(torch.nn.Module):
         self.named, self.source = isinstance(model, str | Path), str(model)
         if model == "small":
             self.vocabulary = vocabulary or BYTES + 1
-            trunk, self.start = _small(self.vocabulary, seed), self.vocabulary - 1
+            trunk, self.start = _small(self.vocabulary, seed, causal=self.causal), self.vocabulary - 1
         else:
-            trunk, tokenizer = _loaded(model, tokenizer)
+            trunk, tokenizer = _loaded(model, tokenizer, causal=self.causal)
             config = trunk.config.get_text_config() if hasattr(trunk.config, "get_text_config") else trunk.config
             self.vocabulary, self.start = int(config.vocab_size), _start(config, tokenizer)
         self.longest = _longest(trunk)
@@ -94,14 +97,17 @@ class Backbone(torch.nn.Module):
             rows: token ids of some rows, padded here at the right end, where nothing real attends to them.
             row_K: row of each place. before_K: the place; its state is that of position ``before - 1``.
         """
-        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.from_numpy(np.ascontiguousarray(row))
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.tune != "none"):
-            out = self.trunk(input_ids=ids.to(self.device), use_cache=False).last_hidden_state
+            out = self.trunk(input_ids=self._padded(rows), use_cache=False).last_hidden_state
         at = torch.as_tensor(np.stack((row_K, before_K - 1)), device=self.device)
         chosen: Tensor = out[at[0], at[1]]
         return chosen.float()
+
+    def _padded(self, rows: Sequence[IntArray]) -> Tensor:
+        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = torch.from_numpy(np.ascontiguousarray(row))
+        return ids.to(self.device)
 
     def facts(self) -> dict[str, Any]:
         """What is needed to build it again, as JSON values; its learned weights are not among them."""
@@ -114,7 +120,7 @@ class Backbone(torch.nn.Module):
         }
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Backbone:
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
         """Build it again.
 
         Raises:
@@ -128,21 +134,49 @@ class Backbone(torch.nn.Module):
         return cls(facts["model"], tune=facts["tune"], lora=facts["lora"], seed=facts["seed"], **more)
 
 
-def backbone_for(batch: Batch, backbone: Backbone | Any, **options: Any) -> Backbone:
+class TokenModel(Backbone):
+    """A causal language model as a backbone: log-probabilities of tokens where they stand. Arguments of `Backbone`."""
+
+    causal = True
+
+    def forward(self, rows: Sequence[IntArray], row_K: IntArray, before_K: IntArray) -> Tensor:
+        """Log-probability (K,), nats, float32, of the token at each place given what stands before it.
+
+        Args:
+            rows: token ids of some rows. row_K: row of each place. before_K: the place, which lies inside its row.
+        """
+        ids = self._padded(rows)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.tune != "none"):
+            logits = self.trunk(input_ids=ids, use_cache=False).logits
+        at = torch.as_tensor(np.stack((row_K, before_K)), device=self.device)
+        chosen = torch.log_softmax(logits[at[0], at[1] - 1].float(), dim=-1)
+        return chosen.gather(1, ids[at[0], at[1]][:, None])[:, 0]
+
+
+Kind = TypeVar("Kind", bound=Backbone)
+
+
+def backbone_for(batch: Batch, backbone: Backbone | Any, kind: type[Kind], **options: Any) -> Kind:
     """A backbone as it is, or one made for these rollouts: "small" gets room for the ids that are there.
 
     Args:
-        batch: the rollouts. backbone: `Backbone`, or what its first argument may be. options: its further arguments.
+        batch: the rollouts. backbone: `Backbone`, or what its first argument may be. kind: `Backbone` or `TokenModel`.
+        options: further arguments of the kind.
+
+    Raises:
+        ConfigError: a backbone of the other kind.
     """
     if isinstance(backbone, Backbone):
+        if not isinstance(backbone, kind):
+            raise ConfigError(f"the backbone is a {type(backbone).__name__}; this model stands on a {kind.__name__}")
         return backbone
     if isinstance(backbone, str) and backbone == "small" and batch.has_ids:
         options = {"vocabulary": int(batch.ids_T.max()) + 2} | options
-    return Backbone(backbone, **options)
+    return kind(backbone, **options)
 
 
-def _small(vocabulary: int, seed: int) -> Any:
-    from transformers import GPT2Config, GPT2Model
+def _small(vocabulary: int, seed: int, *, causal: bool) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
     config = GPT2Config(
         vocab_size=vocabulary,
@@ -157,16 +191,16 @@ def _small(vocabulary: int, seed: int) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return GPT2Model(config)
+        return GPT2LMHeadModel(config) if causal else GPT2Model(config)
 
 
-def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """The trunk without its head, in float32, and a tokenizer where there is one."""
+def _loaded(model: Any, tokenizer: Any, *, causal: bool) -> tuple[Any, Any]:
+    """The trunk, with its head for a `TokenModel`, in float32, and a tokenizer where there is one."""
     if isinstance(model, str | Path):
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
         try:
-            trunk = AutoModel.from_pretrained(
+            trunk = (AutoModelForCausalLM if causal else AutoModel).from_pretrained(
                 str(model), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
             )
             if tokenizer is None:
@@ -179,7 +213,7 @@ def _loaded(model: Any, tokenizer: Any) -> tuple[Any, Any]:
         return trunk, tokenizer
     if not isinstance(model, torch.nn.Module):
         raise ConfigError(f"the backbone is a {type(model).__name__}; give 'small', a folder, or a transformers model")
-    return getattr(model, "base_model", model), tokenizer
+    return model if causal else getattr(model, "base_model", model), tokenizer
 
 
 def _start(config: Any, tokenizer: Any) -> int:

@@ -55,3 +55,40 @@ def _of(sums: FloatArray) -> FloatArray:
     flat = spread <= 1e-12 * np.maximum(second, 1e-300)
     explained = np.where(flat, np.nan, 1 - squared / np.where(flat, 1.0, spread))
     return np.stack((explained, squared / n, error / n))
+
+
+def classified(score_N: Array, label_N: Array, *, seed: int = 0) -> dict[str, Any]:
+    """Measures of scores that tell successes from failures.
+
+        accuracy   share of rollouts on the right side of 0
+        auc        chance that a success scores above a failure, ties a half
+
+    Args:
+        score_N: one score per trajectory. label_N: whether it succeeded. seed: of the bootstrap.
+
+    Returns:
+        As `measures`.
+    """
+    score, label = np.asarray(score_N, dtype=np.float64), np.asarray(label_N, dtype=bool)
+    if not len(score):
+        return {"trajectories": 0, "accuracy": [None] * 3, "auc": [None] * 3}
+    rng = np.random.default_rng(seed)
+    samples = [np.arange(len(score)), *(rng.integers(len(score), size=len(score)) for _ in range(RESAMPLES))]
+    found = np.array([(np.mean((score[at] > 0) == label[at]), _auc(score[at], label[at])) for at in samples])
+    out: dict[str, Any] = {"trajectories": len(score)}
+    for name, column in zip(("accuracy", "auc"), found.T, strict=True):
+        drawn = column[1:][np.isfinite(column[1:])]
+        ends = np.quantile(drawn, [0.025, 0.975]) if len(drawn) and len(score) > 1 else (np.nan, np.nan)
+        out[name] = [float(x) if np.isfinite(x) else None for x in (column[0], *ends)]
+    return out
+
+
+def _auc(score: Array, label: Array) -> float:
+    """From ranks, ties in the middle; NaN with one class only."""
+    positive = int(label.sum())
+    negative = len(label) - positive
+    if not positive or not negative:
+        return float("nan")
+    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[place]
+    return float((rank[label].sum() - positive * (positive + 1) / 2) / (positive * negative))

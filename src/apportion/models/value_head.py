@@ -51,6 +51,8 @@ class ValueHead(torch.nn.Module):
         fitted: what the fit did, its measures included; None before.
     """
 
+    BACKBONE = Backbone
+
     def __init__(self, backbone: Backbone, *, level: str = "token", hidden: int = 0, seed: int = 0) -> None:
         super().__init__()
         if level not in CUTS:
@@ -112,7 +114,7 @@ class ValueHead(torch.nn.Module):
                 raise ConfigError(f"ValueHead: {name} is {value!r}; give a number from 0 to 1")
         if clip is not None and not clip > 0:
             raise ConfigError(f"ValueHead: clip is {clip!r}; give a positive number of reward units, or None")
-        trunk = backbone_for(batch, backbone)
+        trunk = backbone_for(batch, backbone, Backbone)
         model = cls(trunk, level=level, hidden=hidden, seed=chosen.seed)
         task = _Returns(model, batch, chosen, gamma=gamma, lam=lam, clip=clip)
         folder = None if out is None else Path(out) / "checkpoints"

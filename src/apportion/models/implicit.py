@@ -1,0 +1,298 @@
+"""Implicit rewards: a language model fitted to outcomes, whose log-ratio to its start is a reward of each token.
+
+    s(tau) = beta * sum over sampled tokens of log pi(token) / pi_0(token)        pi_0: the model before the fit
+    "ce"     - [y log sigmoid(s) + (1 - y) log sigmoid(-s)],  y = outcome > success      PRIME
+    "dpo"    - log sigmoid(s+ - s-)  over all pairs of one group, better and worse       Bradley-Terry; iStar, DPO
+
+Only differences are identified: a constant per prompt is lost. With what an environment says between the tokens, the
+sum is the return less the value of the start only up to the surprise of that text (arXiv:2404.12358).
+
+Source    PRIME (arXiv:2502.01456), iStar (arXiv:2509.19199), "From r to Q*" (arXiv:2404.12358).
+Deviates  1. iStar's code takes the mean over steps of step sums as the score: ``score="step_mean"``.
+          2. The reference is the model before the fit, not the rollout policy; give rollouts with ``ref_logp`` and
+             ``reference="data"`` for that.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from apportion.data import Batch
+from apportion.errors import ConfigError, DataError
+from apportion.models import saving
+from apportion.models.backbone import TokenModel, backbone_for
+from apportion.models.fitting import Fitted, Progress, Settings, held_out, run
+from apportion.models.metrics import classified
+from apportion.models.places import Places, places
+from apportion.models.rows import Rows, rows_of
+from apportion.numerics import FloatArray, IntArray
+from apportion.units import by_token
+
+LOSSES, SCORES, REFERENCES = ("ce", "dpo"), ("sum", "mean", "step_mean"), ("start", "data")
+TOGETHER = 32
+
+
+class ImplicitReward(torch.nn.Module):
+    """Rewards of tokens, as log-ratios of a model that was fitted to outcomes. Make it with `fit` or `load`.
+
+    Args:
+        backbone: the language model.
+        reference: "start", the model as it is handed over, or "data", the rollouts' own ``ref_logp``.
+
+    Attributes:
+        fitted: what the fit did, its measures included; None before.
+    """
+
+    BACKBONE = TokenModel
+
+    def __init__(self, backbone: TokenModel, *, reference: str = "start") -> None:
+        super().__init__()
+        if reference not in REFERENCES:
+            raise ConfigError(f"ImplicitReward: reference is {reference!r}; give one of {', '.join(REFERENCES)}")
+        if backbone.tune == "none":
+            raise ConfigError("ImplicitReward: tune='none' leaves nothing to learn; give 'all' or 'lora'")
+        self.backbone, self.reference = backbone, reference
+        start = copy.deepcopy(backbone) if reference == "start" else None
+        if start is not None:
+            for parameter in start.parameters():
+                parameter.requires_grad_(False)
+        self.start = start
+        self.fitted: Fitted | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        batch: Batch,
+        *,
+        backbone: TokenModel | Any = "small",
+        loss: str = "ce",
+        beta: float = 0.05,
+        score: str = "sum",
+        success: float = 0.5,
+        reference: str = "start",
+        settings: Settings | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+        **named: Any,
+    ) -> Self:
+        """Fit to the outcomes of rollouts.
+
+        Args:
+            batch: scored rollouts; others are not read.
+            backbone: `TokenModel`, or what its first argument may be.
+            loss: "ce" or "dpo", see the module.
+            beta: reward per nat.
+            score: how a rollout's log-ratios become its score: their "sum", their "mean", or "step_mean".
+            success: outcomes above it are successes, reward units; for loss="ce".
+            reference: see the class.
+            settings, out, resume, progress: as for `ValueHead.fit`; single settings can be named as well.
+
+        Raises:
+            DataError: no rollout that can be read; outcomes of one kind only, from which nothing can be learned.
+            ConfigError: a parameter that cannot be used.
+        """
+        chosen = Settings.of(settings, **named)
+        for name, value, known in (("loss", loss, LOSSES), ("score", score, SCORES)):
+            if value not in known:
+                raise ConfigError(f"ImplicitReward: {name} is {value!r}; give one of {', '.join(known)}")
+        if not beta > 0:
+            raise ConfigError(f"ImplicitReward: beta is {beta!r}; give a positive number")
+        model = cls(backbone_for(batch, backbone, TokenModel), reference=reference)
+        task = _Outcomes(model, batch, chosen, loss=loss, beta=beta, score=score, success=success)
+        folder = None if out is None else Path(out) / "checkpoints"
+        model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
+        model.fitted.measures = task.measured()
+        if out is not None:
+            model.save(out)
+        return model
+
+    def predict(self, batch: Batch) -> Batch:
+        """The same rollouts with the column ``prm_logp`` (of the fitted model) and ``ref_logp`` (of the reference), nats.
+
+        `prime`, `itpo` and `implicit_q` make rewards of their difference. With reference="data", ``ref_logp`` stays.
+        """
+        rows, own = self.rows(batch), np.flatnonzero(batch.sampled_T)
+        here = rows.row_of_T[own], rows.at_T[own]
+        own_T = np.zeros((2, len(batch.ids_T)))
+        own_T[0, own] = self.logp_at(self.backbone, rows, *here)
+        if self.start is not None:
+            own_T[1, own] = self.logp_at(self.start, rows, *here)
+        first_S = np.searchsorted(batch.step_of_T, np.arange(len(batch.traj_of_S) + 1))
+        out, k = [], 0
+        for rollout in batch.trajectories:
+            steps = []
+            for step in rollout.steps:
+                lo, hi = int(first_S[k]), int(first_S[k + 1])
+                logp, ref = own_T[:, lo:hi][:, batch.sampled_T[lo:hi]]
+                step = replace(step, columns={**step.columns, "prm_logp": logp})
+                steps.append(step if self.start is None else replace(step, ref_logp=ref))
+                k += 1
+            out.append(replace(rollout, steps=steps))
+        return Batch.from_trajectories(out)
+
+    def measure(self, batch: Batch, *, beta: float = 0.05, score: str = "sum", success: float = 0.5) -> dict[str, Any]:
+        """Accuracy and area under the curve of scores against outcomes, with 95% intervals over trajectories."""
+        task = _Outcomes(
+            self, batch, Settings(held_out=0.0), loss="ce", beta=beta, score=score, success=success, fitting=False
+        )
+        return task.measured_on(task.read)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model; see `saving.save`."""
+        told = None if self.fitted is None else self.fitted.to_mapping()
+        facts = {"reference": self.reference, "backbone": self.backbone.facts(), "fitted": told}
+        saving.save(folder, "ImplicitReward", self, facts)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, backbone: TokenModel | None = None) -> Self:
+        """Read a saved model; see `ValueHead.load`."""
+        facts = saving.described(folder, "ImplicitReward")
+        model = cls(backbone or TokenModel.of_facts(facts["backbone"]), reference=facts["reference"])
+        saving.fill(folder, model, facts)
+        return model.eval()
+
+    def rows(self, batch: Batch) -> Rows:
+        """The batch as the backbone reads it."""
+        trunk = self.backbone
+        return rows_of(batch, start=trunk.start, encode=trunk.encode, vocabulary=trunk.vocabulary)
+
+    @torch.no_grad()
+    def logp_at(self, trunk: TokenModel, rows: Rows, row_K: IntArray, at_K: IntArray) -> FloatArray:
+        """Log-probabilities of the tokens at some places, (K,) nats."""
+        found = token_places(rows, row_K, at_K, longest=trunk.longest)
+        out = np.zeros(len(found))
+        order = np.argsort([len(w) for w in found.windows], kind="stable")
+        for items in np.array_split(order, max(1, -(-len(order) // TOGETHER))):
+            if len(items):
+                logp, which = logp_of(trunk, found, items)
+                out[which] = logp.double().cpu().numpy()
+        return out
+
+
+def token_places(rows: Rows, row_K: IntArray, at_K: IntArray, *, longest: int) -> Places:
+    """Places whose windows hold the token at the place too."""
+    found = places(rows, row_K, at_K + 1, longest=longest)
+    return replace(found, before_K=found.before_K - 1)
+
+
+def logp_of(trunk: TokenModel, found: Places, items: IntArray) -> tuple[Tensor, IntArray]:
+    """Log-probabilities of the tokens in some windows, and which places these are."""
+    items = np.sort(items)
+    which = np.concatenate([found.of(w) for w in items.tolist()])
+    row = np.searchsorted(items, found.window_K[which])
+    return trunk([found.windows[w] for w in items.tolist()], row, found.before_K[which]), which
+
+
+class _Outcomes:
+    """Items are trajectories for "ce", groups for "dpo"."""
+
+    def __init__(
+        self,
+        model: ImplicitReward,
+        batch: Batch,
+        settings: Settings,
+        *,
+        loss: str,
+        beta: float,
+        score: str,
+        success: float,
+        fitting: bool = True,
+    ) -> None:
+        self.model, self.beta, self.score, self.loss_name = model, beta, score, loss
+        units = by_token(batch)
+        self.outcome_N, self.group_N = units.outcome_N, units.group_of_N
+        self.label_N = units.outcome_N > success
+        self.read = np.flatnonzero(units.valid_N)
+        held_N = held_out(units.group_of_N, settings)
+        self.fit_N, self.held_N = (np.flatnonzero(units.valid_N & x) for x in (~held_N, held_N))
+        if not len(self.read):
+            raise DataError("ImplicitReward: no rollout is scored, whole and has sampled tokens; give outcomes")
+        rows = model.rows(batch)
+        own = np.flatnonzero(batch.sampled_T)
+        self.traj_K, self.step_K = batch.traj_of_T[own], batch.step_of_T[own]
+        row_K, at_K = rows.row_of_T[own], rows.at_T[own]
+        self.found = token_places(rows, row_K, at_K, longest=model.backbone.longest)
+        if model.start is not None:
+            self.ref_K = model.logp_at(model.start, rows, row_K, at_K)
+        elif batch.ref_logp_T is not None:
+            self.ref_K = batch.ref_logp_T[own]
+        else:
+            raise DataError(
+                "ImplicitReward: reference='data' reads ref_logp, which the rollouts lack; give Step.ref_logp"
+            )
+        self.weight_K = self._weights(len(batch))
+        traj_of_window = self.traj_K[self.found.order_K[self.found.first_W[:-1]]]
+        self.windows_N = [np.flatnonzero(traj_of_window == n) for n in range(len(batch))]
+        self.items = self._items(fitting)
+        size_N = np.array([sum(len(self.found.windows[w]) for w in of) for of in self.windows_N], dtype=np.int64)
+        self.sizes = np.array([size_N[item].sum() for item in self.items], dtype=np.int64)
+
+    def _weights(self, n: int) -> FloatArray:
+        """What each token's log-ratio counts in its rollout's score."""
+        if self.score == "sum":
+            return np.ones(len(self.traj_K))
+        if self.score == "mean":
+            return 1.0 / np.bincount(self.traj_K, minlength=n)[self.traj_K]
+        steps = np.unique(np.stack((self.traj_K, self.step_K)), axis=1)[0]
+        return 1.0 / np.bincount(steps, minlength=n)[self.traj_K]
+
+    def _items(self, fitting: bool) -> list[IntArray]:
+        if self.loss_name == "ce":
+            if fitting and len(np.unique(self.label_N[self.fit_N])) < 2:
+                what = "succeeds" if len(self.fit_N) and self.label_N[self.fit_N[0]] else "fails"
+                raise DataError(f"ImplicitReward: every rollout {what}, so nothing tells them apart; collect others")
+            return [self.fit_N[k : k + 1] for k in range(len(self.fit_N))]
+        groups = [self.fit_N[self.group_N[self.fit_N] == g] for g in np.unique(self.group_N[self.fit_N])]
+        groups = [members for members in groups if len(np.unique(self.outcome_N[members])) > 1]
+        if not groups:
+            raise DataError(
+                "ImplicitReward: no group has a better and a worse rollout, so there is no pair; collect several "
+                "rollouts of each task, or use loss='ce'"
+            )
+        return groups
+
+    def begin(self, epoch: int) -> None:
+        """Targets are fixed."""
+
+    def loss(self, items: IntArray) -> tuple[Tensor, float]:
+        """See `fitting.Task`."""
+        members = np.concatenate([self.items[i] for i in items.tolist()])
+        score = self._scores(members)
+        if self.loss_name == "ce":
+            sign = torch.as_tensor(np.where(self.label_N[members], 1.0, -1.0), dtype=score.dtype, device=score.device)
+            return -logsigmoid(sign * score).sum(), float(len(members))
+        group, outcome = self.group_N[members], self.outcome_N[members]
+        better, worse = np.nonzero((group[:, None] == group) & (outcome[:, None] > outcome))
+        at = torch.as_tensor(np.stack((better, worse)), device=score.device)
+        return -logsigmoid(score[at[0]] - score[at[1]]).sum(), float(len(better))
+
+    def _scores(self, members: IntArray) -> Tensor:
+        """Score of each rollout, (B,)."""
+        windows = np.concatenate([self.windows_N[n] for n in members.tolist()])
+        logp, which = logp_of(self.model.backbone, self.found, windows)
+        ref, weight = (
+            torch.as_tensor(x[which], dtype=logp.dtype, device=logp.device) for x in (self.ref_K, self.weight_K)
+        )
+        order = np.argsort(members)
+        place = order[np.searchsorted(members[order], self.traj_K[which])]
+        out = torch.zeros(len(members), dtype=logp.dtype, device=logp.device)
+        return out.index_add(0, torch.as_tensor(place, device=logp.device), self.beta * weight * (logp - ref))
+
+    def measured(self) -> dict[str, Any]:
+        """Measures on the held-out rollouts."""
+        return self.measured_on(self.held_N)
+
+    @torch.no_grad()
+    def measured_on(self, members: IntArray) -> dict[str, Any]:
+        """Measures on some rollouts."""
+        scores = [self._scores(members[k : k + TOGETHER]).cpu().numpy() for k in range(0, len(members), TOGETHER)]
+        return classified(np.concatenate(scores) if scores else np.zeros(0), self.label_N[members])
