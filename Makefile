@@ -80,8 +80,9 @@ demo: $(STAMP) ## train an agent with two credit methods, report in runs/demo (A
 tables: $(STAMP) ## write the generated tables into README.md and docs/methods.md
 	$(PY) .ci/tables.py
 
-bench: $(STAMP) ## time against the peers, as ratios measured in one run
+bench: $(STAMP) ## time against the peers, as ratios measured in one run; precision and recall of the checks
 	$(PY) -m apportion.bench.speed
+	$(THREADS) $(PY) -m apportion.bench.check
 
 wheel: $(STAMP) ## build the wheel and use it in an empty environment outside the checkout
 	@rm -rf dist

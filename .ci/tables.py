@@ -1,4 +1,4 @@
-"""Write the generated tables into README.md and docs/methods.md; with --check only say whether they are up to date."""
+"""Write the generated tables into README.md, docs/methods.md and docs/recommend.md; --check only says what is stale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from apportion.methods import describe, markdown_table, methods
+from apportion.recommend.page import page as guide_page
 
 ROOT = Path(__file__).resolve().parent.parent
 OPEN, CLOSE = "<!-- methods:", "<!-- /methods -->"
@@ -27,7 +28,12 @@ def page() -> str:
 
 def main() -> int:
     """Write, or check."""
-    wanted = {ROOT / "README.md": readme((ROOT / "README.md").read_text()), ROOT / "docs" / "methods.md": page()}
+    docs = ROOT / "docs"
+    wanted = {
+        ROOT / "README.md": readme((ROOT / "README.md").read_text()),
+        docs / "methods.md": page(),
+        docs / "recommend.md": guide_page((docs / "recommend.md").read_text()),
+    }
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:

@@ -60,10 +60,11 @@ def test_evidence_and_places_are_there():
 def test_a_sweep_moves_the_threshold_and_puts_it_back():
     from apportion.check.checks import clip_rate
 
-    before = clip_rate.MANY
+    now = clip_rate.MANY
     rows = score.sweep("clip-rate", 4, 40)
-    assert clip_rate.MANY == before
-    assert [row.recall for row in rows] == sorted((row.recall for row in rows), reverse=True)
+    assert now == clip_rate.MANY
+    recall = [row.recall for row in rows]
+    assert recall == sorted(recall, reverse=True)
     assert rows[0].recall == 1.0
     assert rows[-1].recall < 1.0
     assert sum("(now)" in row.threshold for row in rows) == 1

@@ -99,7 +99,7 @@ def _show(advice: Advice, *, every: bool) -> None:
         for row in advice.elsewhere:
             named.setdefault(row["source"], []).append(row["name"])
         listed = "; ".join(f"{', '.join(who)} ({source})" for source, who in named.items())
-        emit_text(fill(f"also for such rollouts, not in this library: {listed}", 100, subsequent_indent=INDENT) + "\n")
+        emit_text(fill(f"also for such rollouts, no method here: {listed}", 100, subsequent_indent=INDENT) + "\n")
     rest = [option for option in advice.options if not option.fits]
     if every:
         emit_text("does not fit:\n")

@@ -16,6 +16,7 @@ def train(
     config: Path = typer.Option(None, "--config", "-c", help="TOML, YAML or JSON file of settings."),
     set_: list[str] = typer.Option([], "--set", "-s", help="A setting as key=value; tables with dots."),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped, to equal numbers."),
+    check: bool = typer.Option(False, "--check", help="Check every batch, and end a run that collapses, saying why."),
     show: bool = typer.Option(False, "--show", help="Print every setting with its value and leave."),
     json: bool = typer.Option(False, "--json", help="The result as one JSON document on stdout."),
 ) -> None:
@@ -25,6 +26,7 @@ def train(
 
     Example: apportion train --env crafttree --method gigpo --clone-episodes 40 --iterations 30 --out runs/mine
     """
+    from apportion.check import LiveCheck
     from apportion.train import TrainConfig
     from apportion.train import train as run
 
@@ -36,7 +38,12 @@ def train(
         emit_json(settings.to_mapping()) if json else _show(settings.to_mapping())
         return
     with shares() as told:
-        result = run(settings, resume=resume, on_progress=lambda p: told(p.stage, p.done / max(p.total, 1)))
+        result = run(
+            settings,
+            resume=resume,
+            on_progress=lambda p: told(p.stage, p.done / max(p.total, 1)),
+            on_credit=[LiveCheck()] if check else (),
+        )
     document = {
         "schema": "apportion.train/1",
         "out": str(result.folder),
@@ -46,10 +53,11 @@ def train(
         "after": dict(result.after),
         "seconds": result.seconds,
         "credit_share": result.credit_share,
+        "stopped": result.stopped,
     }
     if json:
         emit_json(document)
-        return
+        raise typer.Exit(int(result.stopped is not None))
     rows = [[name, _number(result.before.get(name)), _number(result.after.get(name))] for name in result.after]
     table(
         f"{settings.env}, {settings.method}: {result.iterations} iterations, {result.generated_tokens:,} tokens",
@@ -58,6 +66,9 @@ def train(
     )
     remark(f"credit took {result.credit_share:.2%} of the iteration; everything {result.seconds:.0f} s")
     remark(f"wrote {result.folder}: policy, metrics.jsonl, checkpoints, config.json")
+    if result.stopped is not None:
+        remark(result.stopped)
+        raise typer.Exit(1)
 
 
 def _flags(arguments: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from apportion.bench.check.catalogue import BEGIN, END, catalogue
 from apportion.bench.check.faults import faults
 from apportion.bench.check.score import CALIBRATION, SWEEPS, Score, score, sweep
 
@@ -26,14 +27,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=20, help="faulty, clean and look-alike batches for each fault")
     parser.add_argument("--seed", type=int, default=CALIBRATION, help="first of the seeds; tests use others")
     parser.add_argument("--only", action="append", choices=list(known), help="one fault; may be given several times")
-    parser.add_argument("--sweep", choices=list(SWEEPS), help="precision and recall against a threshold of this check")
+    parser.add_argument(
+        "--sweep", choices=["all", *SWEEPS], help="precision and recall against a threshold of this check"
+    )
+    parser.add_argument("--catalogue", type=Path, metavar="PAGE", help="write the catalogue into this page of the docs")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the numbers to this file")
     options = parser.parse_args(argv)
     if options.runs < 1:
         parser.error("--runs: at least 1")
     console = Console() if sys.stdout.isatty() else Console(width=120)
+    if options.catalogue:
+        before, _, rest = options.catalogue.read_text(encoding="utf-8").partition(BEGIN)
+        options.catalogue.write_text(before + catalogue() + rest.partition(END)[2], encoding="utf-8")
+        return 0
     if options.sweep:
-        rows = sweep(options.sweep, options.runs, options.seed)
+        codes = list(SWEEPS) if options.sweep == "all" else [options.sweep]
+        rows = [row for code in codes for row in sweep(code, options.runs, options.seed)]
     else:
         rows = [score(known[code], options.runs, options.seed) for code in options.only or known]
     console.print(_table(rows))

@@ -1,0 +1,154 @@
+"""``apportion check`` and ``apportion recommend`` on the command line: what they print, and how they leave."""
+
+import json
+
+import numpy as np
+import pytest
+
+import apportion as ap
+from apportion.bench.check.texts import repetition as loops
+from apportion.bench.check.world import every, rollouts
+from apportion.cli.run import run
+
+
+@pytest.fixture
+def cli(capsys):
+    def call(*arguments):
+        code = run([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture
+def clean(tmp_path):
+    ap.write(tmp_path / "clean.jsonl", rollouts(np.random.default_rng(0)))
+    return tmp_path / "clean.jsonl"
+
+
+@pytest.fixture
+def looping(tmp_path):
+    rng = np.random.default_rng(1)
+    ap.write(tmp_path / "loops.jsonl", loops(rng, rollouts(rng)))
+    return tmp_path / "loops.jsonl"
+
+
+def test_a_clean_file_leaves_with_0_and_shows_how_states_recur(cli, clean):
+    code, out, _ = cli("check", clean)
+    assert code == 0
+    assert out.startswith("clean.jsonl: nothing found (60 trajectories, 10 groups")
+    assert "of 305 steps are in a state that another rollout of the group visits" in out
+    assert "first half of the file" in out
+
+
+def test_findings_name_the_step_and_leave_with_1(cli, looping):
+    code, out, _ = cli("check", looping)
+    assert code == 1
+    first = out.index("repetition")
+    assert "at rollout '" in out[first:]
+    assert ", step " in out[first:]
+    code, out, _ = cli("check", looping, "--json")
+    document = json.loads(out)
+    assert (code, document["exit_code"], document["schema"]) == (1, 1, "apportion.check/1")
+    assert [f["severity"] for f in document["findings"]] == sorted(
+        (f["severity"] for f in document["findings"]), key=["error", "warning", "info"].index
+    )
+    assert "state-groups" in document["measures"]
+
+
+def test_methods_are_credited_checked_and_compared(cli, clean):
+    _, out, _ = cli("check", clean, "--methods", "grpo, gigpo(gamma=0.9, step_weight=1.0)", "--json")
+    document = json.loads(out)
+    (pair,) = [f for f in document["findings"] if f["code"] == "method-disagreement"]
+    assert pair["evidence"]["methods"] == ["grpo", "gigpo(gamma=0.9, step_weight=1.0)"]
+    assert 0 < pair["evidence"]["rank_correlation"] <= 1
+    assert {"credit-mass: grpo", "credit-mass: gigpo(gamma=0.9, step_weight=1.0)"} <= set(document["measures"])
+    _, out, _ = cli("check", clean, "--methods", "grpo,gigpo")
+    assert "credit   grpo: half of the mass is in" in out
+    _, out, _ = cli("check", clean, "--methods", "grpo | whiten", "--json")
+    (finding,) = [f for f in json.loads(out)["findings"] if f["code"] == "normalised-twice"]
+    assert finding["message"].startswith("grpo | whiten: ")
+
+
+def test_a_method_that_the_data_do_not_carry_is_left_out_with_a_word(cli, clean):
+    code, out, err = cli("check", clean, "--methods", "grpo,step_gae", "--json")
+    assert code == 0
+    assert "step_gae is left out: step_gae reads value_S" in err
+    assert "credit-mass: grpo" in json.loads(out)["measures"]
+
+
+def test_the_plan_prints_its_assumptions(cli, clean):
+    _, out, _ = cli("check", clean, "--plan", 50)
+    assert "plan     D(w) for T = " in out
+    assert "beta0 is a guess of yours" in " ".join(out.split())
+    assert "the true gradient is 0" in " ".join(out.split())
+
+
+def test_states_are_checked_under_the_rule_that_is_asked_for(cli, tmp_path):
+    texts = [[f"Session {g}a{m}b{k}: room {k % 2}" for k in range(4)] for g in range(4) for m in range(4)]
+    made = [
+        ap.Trajectory(
+            [ap.Step(observation=t, action="go", prompt_ids=[1], ids=[2]) for t in row],
+            group=str(n // 4),
+            outcome=n % 2,
+        )
+        for n, row in enumerate(texts)
+    ]
+    ap.write(tmp_path / "a.jsonl", made)
+    assert "under-grouped/volatile" in cli("check", tmp_path / "a.jsonl")[1]
+    assert "under-grouped" not in cli("check", tmp_path / "a.jsonl", "--states", "learned")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--states", "fuzzy"), "no state rule named 'fuzzy'"),
+        (("--methods", "grqo"), "no credit method named 'grqo'"),
+        (("--methods", "vineppo"), "vineppo asks a policy; check compares methods that ask nobody"),
+        (("--plan", "-1"), "--plan is -1.0"),
+    ],
+)
+def test_wrong_use_of_check(cli, clean, options, sentence):
+    code, _, err = cli("check", clean, *options)
+    assert code == 2
+    assert sentence in err
+
+
+def test_recommend_prints_methods_rules_and_prices(cli, clean):
+    code, out, _ = cli("recommend", clean, "--policy", "--environment", "--budget-tokens", 10)
+    assert code == 0
+    assert "gigpo              free" in out
+    assert "rule states-recur (question 4 of the guide): recurring >= 0.05 (here 0." in " ".join(out.split())
+    assert "vineppo" not in out
+    _, out, _ = cli("recommend", clean, "--policy", "--environment", "--budget-tokens", 10, "--all")
+    assert "more than the budget of 10" in " ".join(out.split())
+
+
+def test_recommend_as_json_is_the_same_advice(cli, clean):
+    code, out, _ = cli("recommend", clean, "--judge", "--json")
+    document = json.loads(out)
+    advice = ap.recommend(ap.read(clean), have=["judge"])
+    assert code == 0
+    assert document == json.loads(json.dumps(advice.to_dict()))
+    assert document["best"] == advice.best.name
+
+
+def test_recommend_without_anything_that_fits_leaves_with_1(cli, tmp_path):
+    from dataclasses import replace
+
+    made = [every(replace(t, outcome=None), ids=None, prompt_ids=None) for t in rollouts(np.random.default_rng(0))][:6]
+    ap.write(tmp_path / "a.jsonl", [replace(t, group=None, steps=t.steps[-1:]) for t in made])
+    code, out, _ = cli("recommend", tmp_path / "a.jsonl")
+    assert code == 1
+    assert "no method fits; --all says why" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(("--states", "fuzzy"), "no state rule named 'fuzzy'"), (("--budget-tokens", "-5"), "budget_tokens is -5")],
+)
+def test_wrong_use_of_recommend(cli, clean, options, sentence):
+    code, _, err = cli("recommend", clean, *options)
+    assert code == 2
+    assert sentence in err
