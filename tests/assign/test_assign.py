@@ -216,7 +216,7 @@ def test_a_record_names_cut_version_and_rollouts():
 )
 def test_a_wrong_expression_is_refused_before_any_work(text, params, error, sentence, monkeypatch):
     ran = []
-    monkeypatch.setattr(sys.modules["apportion.assign.assign"], "_run", lambda *a: ran.append(a))
+    monkeypatch.setattr(sys.modules["apportion.assign.assign"], "run", lambda *a: ran.append(a))
     with pytest.raises(error, match=sentence):
         assign(text, units(), **params)
     assert ran == []

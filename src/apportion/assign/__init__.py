@@ -1,12 +1,10 @@
 """The front door: `assign`, composition of methods, re-making a credit from its record."""
 
-from apportion.assign.assign import (
-    assign,
+from apportion.assign.assign import assign, cost, remake
+from apportion.assign.checked import (
     beyond_group,
     check_expression,
     check_level,
-    cost,
-    remake,
     required_cut,
     required_needs,
     whom_asks,

@@ -16,7 +16,7 @@ from apportion.adapters.volume.groups import check_whole, scan_groups
 from apportion.adapters.volume.journal import Journal, journal
 from apportion.adapters.volume.sources import Source, digest, find_sources, identity
 from apportion.assign import beyond_group, required_cut, required_needs
-from apportion.assign.assign import record_of
+from apportion.assign.checked import record_of
 from apportion.errors import ConfigError, DataError
 from apportion.units import CUTS
 
