@@ -47,7 +47,7 @@ HEAVY = set(
 MAY_LOAD_HEAVY = (
     "train/*",
     "models/*",
-    "losses/torch*.py",
+    "losses/*torch*.py",
     "resources/*",
     "adapters/*",
     "bench/*",
