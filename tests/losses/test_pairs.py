@@ -82,7 +82,7 @@ def test_what_does_not_belong_together_is_said():
         dpo(pairs, beta=0.0)
     with pytest.raises(ConfigError, match=r"alpha is -1; give a number from 0"):
         treg_dpo(pairs, reward, alpha=-1)
-    with pytest.raises(DataError, match="17 log-probabilities, 3 of the reference and 17 rows"):
+    with pytest.raises(DataError, match="17 log-probabilities, 3 of the reference, 17 rows"):
         dpo(pairs._replace(ref_logp_T=np.zeros(3)))
     with pytest.raises(DataError, match="4 chosen rows and 1 rejected"):
         dpo(pairs._replace(rejected_P=np.array([1])))
