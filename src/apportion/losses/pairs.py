@@ -98,8 +98,8 @@ def check(pairs: Pairs, *, beta: float, nll: float, alpha: float = 0.0) -> None:
     tokens, rows = len(pairs.logp_T), len(pairs.row_of_T)
     if not tokens == rows == len(pairs.ref_logp_T):
         raise DataError(
-            f"a preference loss: {tokens} log-probabilities, {len(pairs.ref_logp_T)} of the reference, {rows} rows; give "
-            "one of each for every token"
+            f"a preference loss: {tokens} log-probabilities, {len(pairs.ref_logp_T)} of the reference, {rows} rows; "
+            "give one of each for every token"
         )
     if len(pairs.chosen_P) != len(pairs.rejected_P):
         raise DataError(
