@@ -270,6 +270,16 @@ def test_a_react_text(tmp_path):
     assert trajectory.final_observation == "Episode finished"
 
 
+def test_actions_in_a_row_are_steps_of_their_own(tmp_path):
+    text = "Thought: hm\nAction: a\nAction: b\nObservation: seen\nThought: one\nThought: two\nAction: c"
+    trajectory, _ = one(tmp_path, {"trajectory": text, "reward": 0})
+    assert [step.action for step in trajectory.steps] == [
+        "Thought: hm\nAction: a",
+        "Action: b",
+        "Thought: one\nThought: two\nAction: c",
+    ]
+
+
 def test_a_log_of_reflexion(tmp_path):
     path = tmp_path / "trial_0.log"
     path.write_text(REFLEXION + "\n#####\n\nEnvironment #2: Success\n\n#####\n")

@@ -242,6 +242,22 @@ def test_a_rewritten_chat_of_rllm_is_fresh_and_agents_are_apart(tmp_path):
     assert found[0].steps[1].observation == "[user] Summary."
 
 
+def test_trajectories_of_rllm_by_name_and_its_rows_of_chats(tmp_path):
+    record = rllm_record(1)
+    (inner,) = record["trajectories"]
+    del inner["name"]
+    trajectory, _ = one(tmp_path, {**record, "trajectories": {"solver": inner}})
+    assert (trajectory.group, trajectory.steps[0].agent) == ("task0:solver", "solver")
+    row = {
+        "idx": 0,
+        "chat_completions": [user("q"), said("a")],
+        "trajectory_reward": 0.5,
+        "termination_reason": "ENV_DONE",
+    }
+    trajectory, _ = one(tmp_path, row, None)
+    assert (trajectory.outcome, [step.action for step in trajectory.steps]) == (0.5, ["a"])
+
+
 def test_steps_of_rllm_without_chats(tmp_path):
     steps = [
         {"observation": "board", "model_response": "up", "thought": "hm", "chat_completions": [], "reward": 0.0},

@@ -118,6 +118,7 @@ def tau2_record() -> dict[str, Any]:
             "id": f"{task}-{trial}",
             "task_id": task,
             "trial": trial,
+            "start_time": "2025-06-01T00:00:00",
             "termination_reason": "user_stop",
             "reward_info": {"reward": float(trial), "reward_breakdown": {"DB": 1.0, "COMMUNICATE": float(trial)}},
             "messages": [

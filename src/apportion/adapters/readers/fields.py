@@ -16,7 +16,7 @@ from apportion.adapters.readers.registry import Context
 from apportion.data.record import DEEPEST
 from apportion.errors import FormatError
 
-REWARDS = ("reward", "outcome", "score", "success")
+REWARDS = ("reward", "outcome", "trajectory_reward", "score", "success")
 GROUPS = (
     "group",
     "group_id",

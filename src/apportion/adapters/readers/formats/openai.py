@@ -19,7 +19,7 @@ from apportion.adapters.readers.registry import Context, Format, Head, Path, Tra
 from apportion.data import Trajectory
 from apportion.errors import FormatError
 
-CHATS = ("messages", "conversation", "chat")
+CHATS = ("messages", "conversation", "chat", "chat_completions")
 SPOKEN = ("conversations", "trajectory", "history", "dialogue", "dialog", "turns")
 """Names that hold a chat where their first entry is a message; elsewhere they hold other things."""
 AROUND = ("conversations", "rollouts", "trajectories", "samples", "records", "results", "data", "episodes")

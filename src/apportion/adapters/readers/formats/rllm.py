@@ -40,6 +40,7 @@ def sniff(head: Head) -> tuple[float, str]:
     for record in head.records:
         if isinstance(record, dict):
             inner = record.get("trajectories")
+            inner = list(inner.values()) if isinstance(inner, dict) else inner
             if isinstance(inner, list) and inner and _is_trajectory(inner[0]):
                 return 0.95, "records with 'trajectories' of 'steps'"
             if _is_trajectory(record):
@@ -57,10 +58,13 @@ def split(value: Any, at: str, context: Context) -> Iterator[tuple[Any, str]]:
     if not isinstance(value, dict) or "trajectories" not in value:
         yield {"episode": {}, "trajectory": value}, at
         return
-    if not isinstance(value["trajectories"], list):
-        raise FormatError(f"{at}: trajectories is {fields.kind(value['trajectories'])}; give a list")
+    listed = value["trajectories"]
+    if isinstance(listed, dict):  # by name, as older versions write them
+        listed = [{"name": name, **one} if isinstance(one, dict) else one for name, one in listed.items()]
+    if not isinstance(listed, list):
+        raise FormatError(f"{at}: trajectories is {fields.kind(listed)}; give a list, or an object by name")
     episode = {name: inner for name, inner in value.items() if name != "trajectories"}
-    for k, one in enumerate(value["trajectories"]):
+    for k, one in enumerate(listed):
         yield {"episode": episode, "trajectory": one}, f"{at}, trajectory {k}"
 
 

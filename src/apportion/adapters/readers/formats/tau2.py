@@ -38,14 +38,13 @@ def sniff(head: Head) -> tuple[float, str]:
             if isinstance(record.get("simulations"), list) and "tasks" in record:
                 return 0.95, "an object with 'tasks' and 'simulations'"
             if _is_simulation(record):
-                return 0.95, "records with 'task_id', 'messages', 'reward_info' and 'termination_reason'"
+                return 0.95, "records with 'task_id', 'messages', 'start_time' and 'termination_reason'"
     return 0.0, ""
 
 
 def _is_simulation(record: dict[str, Any]) -> bool:
-    return {"task_id", "termination_reason", "reward_info"} <= set(record) and (
-        "messages" in record or "ticks" in record
-    )
+    told = set(record)
+    return {"task_id", "termination_reason", "start_time"} <= told and bool(told & {"messages", "ticks"})
 
 
 def split(value: Any, at: str, context: Context) -> Iterator[tuple[Any, str]]:
