@@ -24,10 +24,15 @@ VERL_PY := $(VERL)/bin/python
 VERL_STAMP := $(VERL)/.installed
 VERL_CONSTRAINTS := constraints/verl.txt
 
+# vLLM wants a torch of its own; the tests only speak to its server.
+VLLM := .venv-vllm
+VLLM_PY := $(VLLM)/bin/python
+VLLM_STAMP := $(VLLM)/.installed
+
 # One thread per process: the tests run side by side, and sums come out in one order.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help .venv test test-full test-verl test-ray lint format types demo tables bench wheel clean
+.PHONY: help .venv test test-full test-verl test-ray test-server lint format types demo tables bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +67,16 @@ test-verl: $(VERL_STAMP) ## the adapter inside verl itself, on a local Ray
 
 test-ray: $(VERL_STAMP) ## folders of rollouts on a local Ray, one of whose workers is killed
 	$(THREADS) $(VERL_PY) -m pytest -m "slow or not slow" tests/adapters/volume/test_ray.py
+
+$(VLLM_STAMP): constraints/vllm.txt
+	@$(PYTHON) -m venv $(VLLM)
+	@echo "installing vLLM for this CPU into $(VLLM) (a few minutes and 2 GB the first time)"
+	@$(VLLM_PY) -m pip --disable-pip-version-check install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS) -r constraints/vllm.txt
+	@$(VLLM_PY) -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec # may be for another torch
+	@touch $@
+
+test-server: $(STAMP) $(VLLM_STAMP) ## policies and judges against a real server, vLLM on this CPU
+	$(THREADS) APPORTION_VLLM_PYTHON=$(CURDIR)/$(VLLM_PY) $(BIN)/pytest -n 0 -m slow tests/resources/test_real_server.py
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .

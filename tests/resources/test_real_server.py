@@ -18,12 +18,15 @@ pytest.importorskip("httpx2")
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from apportion.asks import Continue, Logprob, Place
+from apportion.asks import Continue, Judge, Logprob, Place
 from apportion.data import Step, Trajectory
-from apportion.resources import Asker, OpenAIServer
+from apportion.resources import Asker, Budget, OpenAIServer, judge_from_options, quote
 from apportion.resources.hf_policy import HFPolicy
+from apportion.resources.judge import REMINDED, UNREADABLE
+from tests.resources.test_judge_hf import CHAT
 
 pytestmark = pytest.mark.slow
+ROOM = 8192
 
 
 def tiny_model(folder):
@@ -35,9 +38,10 @@ def tiny_model(folder):
 
     torch.manual_seed(0)
     tokenizer = train_tokenizer(["the answer is 42. what is 6 times 7? add 1 and 2 to get 3"] * 5, size=300)
+    tokenizer.chat_template = CHAT
     shape = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=64, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
+        num_key_value_heads=2, head_dim=64, max_position_embeddings=ROOM, eos_token_id=tokenizer.eos_token_id,
         bos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, tie_word_embeddings=False,
     )  # fmt: skip
     LlamaForCausalLM(shape).save_pretrained(folder)
@@ -65,25 +69,46 @@ def served(tmp_path_factory):
         "VLLM_NO_USAGE_STATS": "1",
     }
     arguments = ["--model", str(folder), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)]
-    arguments += ["--dtype", "float32", "--max-model-len", "512", "--enforce-eager"]
+    arguments += ["--dtype", "float32", "--max-model-len", str(ROOM), "--enforce-eager"]
     log = (folder / "log").open("w")
     server = subprocess.Popen(
         [python, "-m", "vllm.entrypoints.openai.api_server", *arguments], env=env, stdout=log, stderr=log
     )
     try:
-        address, until = f"http://127.0.0.1:{port}/v1", time.monotonic() + 600
+        address, until = f"http://127.0.0.1:{port}/v1", time.monotonic() + 900
         while True:
             try:
                 OpenAIServer(address, key_env=None).open()
                 break
             except Exception:
                 assert server.poll() is None, (folder / "log").read_text()[-2000:]
-                assert time.monotonic() < until, "the server did not start in 10 minutes"
+                assert time.monotonic() < until, "the server did not start in 15 minutes"
                 time.sleep(1)
         yield address, folder
     finally:
         server.terminate()
-        server.wait(60)
+        try:
+            server.wait(60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def test_a_judge_counts_its_prompts_as_its_tokenizer_does_here(served):
+    """A random model gives no verdict, but every call of it is counted, reminders included, and held to the schema."""
+    url, folder = served
+    talk = Trajectory([Step(observation="add 1 and 2", action="it is 3"), Step(action="so 3")])
+    ask = Judge(0, (Place(0, 0), Place(0, 1)), "labels", votes=3)
+    judge = judge_from_options(url, model="tiny", key_env=None, judge_tokenizer=str(folder))
+    price = quote([ask], [talk], [judge])
+    budget = Budget(requests=price.most_requests, tokens=price.prompt_tokens + price.generated_tokens)
+    asker = Asker(judge, budget=budget)
+    (answer,) = asker([ask], [talk])
+    assert (len(answer.samples), price.exact) == (3, True)
+    assert set(asker.summary.notes) <= {REMINDED, UNREADABLE}  # no count of it differs from ours
+    reminded = sum(asker.summary.notes.values())
+    assert budget.used_requests == 3 + reminded <= price.most_requests
+    assert answer.prompt_tokens == price.prompt_tokens if not reminded else answer.prompt_tokens > price.prompt_tokens
+    assert budget.used_tokens == answer.prompt_tokens + answer.generated_tokens
 
 
 def rollout():
