@@ -223,7 +223,25 @@ def markdown(found: dict[str, Any]) -> str:
         lines.append(f"| {name} | " + " | ".join(cell(row[c]) if c in row else "" for c in columns) + " |")
     lines += ["", "| paired difference | mean, 95% interval |", "|---|---|"]
     lines += [f"| {name} | {cell(gap)} |" for name, gap in found["differences"].items()]
+    lines += ["", "## What it says", "", verdict(found["differences"])]
     return "\n".join(lines) + "\n"
+
+
+def verdict(differences: dict[str, list[float]]) -> str:
+    """The claim and what the intervals say of it, head by head."""
+    held = [name for name, (_, low, _) in differences.items() if low > 0]
+    open_ = [name for name, (mean, low, _) in differences.items() if mean > 0 >= low]
+    lost = [name for name, (mean, _, _) in differences.items() if mean <= 0]
+    told = ["The claim: nine continuations rank actions better than a trained value head."]
+    told += [f"It holds, with an interval above 0, for {_listed(held)}."] if held else []
+    told += [f"On average, and not beyond doubt (the interval reaches 0), for {_listed(open_)}."] if open_ else []
+    told += [f"It fails for {_listed(lost)}."] if lost else []
+    told += ["Nine continuations also cost far more than a head's pass, and the heads here stand on frozen features."]
+    return " ".join(told)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(name.removeprefix("samples:9 - ").replace(", ", " (") + ")" for name in names)
 
 
 def cell(three: list[float]) -> str:
