@@ -17,6 +17,8 @@ VARIANTS = [
     ("keydoor", {"show_time": True}),
     ("keydoor", {"noise": (1.0,)}),
     ("keydoor", {"n": 2, "apples": 1, "horizon": 8}),
+    ("alfworld", {"mode": "text", "show": "message"}),
+    ("alfworld", {"show": "message", "split": "test"}),
     ("textcraft", {"mode": "text"}),
     ("textcraft", {"stock": "limited", "split": "test"}),
 ]

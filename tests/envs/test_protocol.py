@@ -17,7 +17,7 @@ def test_is_a_text_environment(name):
 def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(UnknownName, match=r"^no environment named 'craftree'; did you mean 'crafttree'\?$"):
         make("craftree")
-    with pytest.raises(KeyError, match="there are babyai, crafttree, keydoor"):
+    with pytest.raises(KeyError, match=r"there are .*babyai, .*crafttree, .*keydoor"):
         make("???")
 
 

@@ -332,9 +332,10 @@ def _check_continuation(make: Make, check: str, change: Callable[[Snapshot], Sna
 
 
 def _branches(env: TextEnv, snapshot: Snapshot) -> list[object]:
-    """Text, actions, and what each action does; without what depends on noise or on the clock."""
+    """Text, actions, and what each action does; without what depends on noise, on the clock or on the way here."""
     certain = env.spec.noise == DETERMINISTIC
-    seen: list[object] = [env.restore(snapshot, noise_seed=7), env.actions()]
+    text_now = env.restore(snapshot, noise_seed=7)
+    seen: list[object] = [None if env.spec.reports else text_now, env.actions()]
     for action in env.actions() or (NONSENSE,):
         env.restore(snapshot, noise_seed=7)
         text, reward, terminated, _, invalid, _ = act(env, action)

@@ -38,6 +38,8 @@ class EnvSpec:
     free_text     actions are any text; `actions()` is None
     reward        a sentence: what is paid, and when
     return_range  lowest and highest possible sum of rewards of one episode
+    reports       the text reports what the last action did, so that equal states can read differently; else it is a
+                  function of the state (and of the clock, if shown)
     """
 
     name: str
@@ -49,6 +51,7 @@ class EnvSpec:
     free_text: bool
     reward: str
     return_range: tuple[float, float]
+    reports: bool = False
 
     @property
     def markov(self) -> bool:
@@ -102,7 +105,7 @@ class TextEnv(Protocol):
     def state_key(self, *, by: KeySource = "observation") -> str:
         """The text seen now, or a key of the true state (without the clock unless the text shows it).
 
-        Equal true-state keys mean equal behaviour while steps are left.
+        Equal true-state keys mean equal behaviour while steps are left, and equal texts unless `spec.reports`.
         """
 
     def snapshot(self) -> Snapshot:
