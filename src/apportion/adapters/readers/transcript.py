@@ -65,13 +65,18 @@ def _labelled(text: str) -> list[tuple[str, bool]]:
     marks = list(LABEL.finditer(text))
     if text[: marks[0].start()].strip():
         out.append((text[: marks[0].start()].strip("\n"), False))
+    thinking = False  # the last piece is a thought whose action has not come yet
     for mark, behind in zip(marks, [*(m.start() for m in marks[1:]), len(text)], strict=True):
-        seen = mark[1] in _SEEN
-        whole = text[mark.end() : behind] if seen else text[mark.start() : behind]
-        if out and not seen and out[-1][1] and not out[-1][0].lstrip().startswith("Act"):
-            out[-1] = (f"{out[-1][0]}\n{whole.strip()}", True)  # a thought and the action that follows it
+        if mark[1] in _SEEN:
+            out.append((text[mark.end() : behind].strip(), False))
+            thinking = False
+            continue
+        whole = text[mark.start() : behind].strip()
+        if thinking:
+            out[-1] = (f"{out[-1][0]}\n{whole}", True)
         else:
-            out.append((whole.strip(), not seen))
+            out.append((whole, True))
+        thinking = mark[1] in ("Thought", "Think")
     return out
 
 
