@@ -261,3 +261,12 @@ def test_a_warning_is_a_sentence_without_code(cli, rollouts, monkeypatch):
     code, _, err = cli("assign", rollouts, "--method", "grpo")
     assert code == 1
     assert err.endswith("left out warning: this [bold] is odd error: over")
+
+
+def test_a_required_parameter_of_a_transform_may_stand_outside_and_be_long(cli, rollouts):
+    code, out, err = cli("assign", rollouts, "--method", "grpo | clip", "--limit", "0.5", "--json")
+    assert code == 0, err
+    assert json.loads(out)["params"]["clip"] == {"limit": 0.5}
+    long = "[" + ", ".join(f"[{k}]" for k in range(2000)) + "]"
+    code, _, err = cli("assign", "nowhere.jsonl", "--method", "grpo | hicra", f"--gram={long}")
+    assert (code, err) == (2, "error: none of the names in 'grpo | hicra' takes gram; did you mean 'grams' of hicra")

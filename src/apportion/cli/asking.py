@@ -98,11 +98,10 @@ class Asking:
 
     def take(self, params: dict[str, Any], method: str | None = None) -> None:
         """Move what was written short (``--temperature``) out of the parameters, unless the method takes it."""
-        from apportion.assign import check_expression
-        from apportion.assign.expression import leaves
+        from apportion.assign.expression import leaves, parse
         from apportion.methods import get
 
-        named = () if method is None else leaves(check_expression(method))
+        named = () if method is None else leaves(parse(method))
         taken = {name for leaf in named for name in get(leaf.name).defaults}
         for name in SHORT:
             if name in params and name not in taken:

@@ -18,6 +18,7 @@ import numpy as np
 from apportion.data import Batch
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray, seg_sum
+from apportion.units.lacking import first_gap
 from apportion.units.runs import Runs, runs_of
 
 COLUMNS = {
@@ -196,7 +197,8 @@ class Units:
                 holder, source = BY_NAME[kind]
                 if name not in getattr(self, holder):
                     raise DataError(
-                        f"{who} reads {column}, which the units (cut by {self.level}) lack; give {source.format(name)}"
+                        f"{who} reads {column}, which the units (cut by {self.level}) lack; give "
+                        f"{source.format(name)}{first_gap(self.batch, column)}"
                     )
                 continue
             if column not in COLUMNS:
@@ -206,7 +208,10 @@ class Units:
             value = getattr(self, column)
             absent = value is None or (column == "agent_S" and not any(value)) or (column in NAMED and not value)
             if absent or (column == "reward_S" and not self.batch.scored_N.any()):
-                raise DataError(f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}")
+                raise DataError(
+                    f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}"
+                    f"{first_gap(self.batch, column)}"
+                )
 
     def with_reward(self, reward_S: Array) -> Units:
         """The same units with other rewards; outcomes become their sums.
