@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,7 @@ class Finding:
             "severity": self.severity,
             "message": self.message,
             "remedy": self.remedy,
-            "evidence": dict(self.evidence),
+            "evidence": _finite(dict(self.evidence)),
             "where": list(self.where),
         }
 
@@ -87,12 +88,21 @@ class Findings(tuple[Finding, ...]):
             "counts": {severity: sum(f.severity == severity for f in self) for severity in SEVERITIES},
             "exit_code": self.exit_code,
             "findings": [finding.to_dict() for finding in self],
-            "measures": {name: dict(numbers) for name, numbers in self.measures.items()},
+            "measures": {name: _finite(dict(numbers)) for name, numbers in self.measures.items()},
         }
 
 
 def _rank(finding: Finding) -> tuple[int, float, str]:
     return SEVERITIES.index(finding.severity), -float(finding.evidence.get("share", 0.0)), finding.code
+
+
+def _finite(value: Any) -> Any:
+    """The value without NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def places(names: Iterable[str]) -> tuple[str, ...]:

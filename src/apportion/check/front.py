@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,8 @@ Path = str | os.PathLike[str]
 Read = Callable[[Path, Skipped], Iterable[Trajectory]]
 """Trajectories of a file, with broken records counted into the `Skipped`."""
 
+HUGE = 1e100
+"""Rewards from here on overflow when they are squared; what that leaves undefined is null in the findings."""
 _NOT_FINITE = re.compile(r"(?<![\w/.'\"])[+-]?(nan|inf|infinity)(?![\w/'\"])", re.IGNORECASE)
 
 
@@ -139,8 +142,11 @@ def _check(
 
 def _of_batch(found: Sequence[Finding], batch: Batch, broken: int, states: StateRule) -> Findings:
     units = by_step(batch, state=states)
-    found = [*found, *run("batch", batch), *run("units", units)]
-    return Findings(found, _subject(batch, broken), {**run_measures("batch", batch), **run_measures("units", units)})
+    huge = max(float(np.abs(batch.outcome_N).max()), float(np.abs(batch.reward_S).max())) > HUGE
+    with np.errstate(over="ignore", invalid="ignore") if huge else nullcontext():
+        found = [*found, *run("batch", batch), *run("units", units)]
+        measures = {**run_measures("batch", batch), **run_measures("units", units)}
+    return Findings(found, _subject(batch, broken), measures)
 
 
 def _breaks_off(error: FormatError, good: int) -> Finding:
