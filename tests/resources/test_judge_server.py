@@ -1,6 +1,7 @@
 """A judge behind a server on the loopback: what is sent, what comes back odd, and JSON schemas that are not taken."""
 
 import json
+import random
 
 import pytest
 
@@ -146,6 +147,31 @@ def test_counts_that_cannot_be_are_not_believed(server, usage):
     asked_for = server.bodies[0][1]
     most = sum(len(m["content"].encode()) for m in asked_for["messages"]) + FRAME_TOKENS
     assert (answer.prompt_tokens, answer.generated_tokens) == (most, asked_for["max_tokens"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_storm_changes_no_verdict_and_every_call_is_a_request(server, seed):
+    def by_seed(body):
+        said = [("good", "bad"), ("bad", None), (None, "good")][body["seed"] % 3]
+        told = [{"unit": n + 1, "label": label} for n, label in enumerate(said)]
+        return json.dumps({"code": code_of(body), "verdicts": told})
+
+    ask = Judge(0, PLACES, "labels", votes=6)
+    server.rule = by_seed
+    (right,) = asked(JudgeServer(server.url, model="judge-7b"), ask)
+    rng = random.Random(seed)
+    faults = [(429, {}), (500, {}), (503, {"error": "busy"}), (200, {}), (200, {"choices": [{"message": {}}]})]
+
+    def stormy(body):
+        return rng.choice(faults) if rng.random() < 0.5 else by_seed(body)
+
+    server.rule, server.bodies = stormy, []
+    patient, budget = Retry(attempts=40, first_wait=0, longest_wait=0), Budget()
+    with Asker(JudgeServer(server.url, model="judge-7b", workers=3), retry=patient, budget=budget) as asker:
+        (answer,) = asker([ask], [TALK])
+        assert [verdict.scores for verdict in answer.samples] == [verdict.scores for verdict in right.samples]
+        assert asker.summary.failed == {}
+        assert budget.used_requests == len(server.bodies) == 6 + asker.summary.retried
 
 
 @pytest.mark.parametrize("content", [None, "", "no idea", 7, ["x"]])
