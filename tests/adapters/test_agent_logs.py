@@ -270,6 +270,11 @@ def test_a_react_text(tmp_path):
     assert trajectory.final_observation == "Episode finished"
 
 
+def test_a_corpus_of_texts_is_no_trace(tmp_path):
+    with pytest.raises(FormatError, match="no format fits"):
+        detect(lines(tmp_path / "c.jsonl", [{"text": "> quoted\nAction: film\nObservation: none"}]))
+
+
 def test_actions_in_a_row_are_steps_of_their_own(tmp_path):
     text = "Thought: hm\nAction: a\nAction: b\nObservation: seen\nThought: one\nThought: two\nAction: c"
     trajectory, _ = one(tmp_path, {"trajectory": text, "reward": 0})

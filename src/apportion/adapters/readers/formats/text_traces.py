@@ -27,7 +27,8 @@ from apportion.adapters.readers.transcript import is_labelled, is_prompted, step
 from apportion.data import Step, Trajectory
 from apportion.errors import FormatError
 
-TRACES = ("trace", "trajectory", "traj", "scratchpad", "log", "text", "prompt_text")
+TEXT = "_text"
+TRACES = ("trace", "trajectory", "traj", "scratchpad", "transcript", TEXT)
 BEFORE = ("problem", "observation", "task_description", "question", "task", "instruction", "goal")
 ALSO_BEFORE = ("commands",)
 DEEP = 8
@@ -63,13 +64,13 @@ def read(path: Path, context: Context) -> Trajectories:
     if len(pieces) == 1:
         if not (is_prompted(text) or is_labelled(text)):
             raise FormatError(f"{path}: no action in this text; lines of them begin with > or with Action:")
-        yield from all_of(_convert, {"log": text, "_name": os.path.basename(os.fspath(path))}, f"{path}", context)
+        yield from all_of(_convert, {TEXT: text, "_name": os.path.basename(os.fspath(path))}, f"{path}", context)
     for number, body in zip(pieces[1::2], pieces[2::2], strict=True):
         if body.strip("#\n ") == "Success":
             context.report.note("environments that an earlier trial solved: not played again, left out")
             continue
         at = f"{path}, environment {number}"
-        yield from all_of(_convert, {"log": body.rstrip("#\n "), "_name": number}, at, context)
+        yield from all_of(_convert, {TEXT: body.rstrip("#\n "), "_name": number}, at, context)
 
 
 def _whole(path: Path) -> str:
