@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ from apportion.adapters.volume.engines import Engine, engine_of
 from apportion.adapters.volume.groups import check_whole, scan_groups
 from apportion.adapters.volume.journal import Journal, journal
 from apportion.adapters.volume.sources import Source, digest, find_sources, identity
-from apportion.assign import beyond_group, required_cut, required_needs
+from apportion.assign import beyond_group, check_level, required_cut, required_needs
 from apportion.assign.checked import record_of
 from apportion.errors import ConfigError, DataError
 from apportion.units import CUTS
 
 COUNTED = ("rows", "groups", "rollouts", "skipped", "units", "unknown_units", "dropped_units")
+SCAN = "_scan"
 WHOLE_BATCH_STATES = ("learned",)
 """Rules of states that look at all rollouts."""
 Told = Callable[[int, int, str], None]
@@ -89,7 +90,7 @@ def assign_files(
     with journal(folder, {**plan.header, "skip_bad": skip_bad}) as book:
         _check_gone(book, sources, folder)
         sweep(folder)
-        groups = _whole(sources, " ".join(map(str, given)), runner)
+        groups = _whole(sources, " ".join(map(str, given)), folder)
         todo, redone = _todo(sources, book, folder)
         done = len(sources) - len(todo)
         jobs = {s.name: (credit_file, (s, str(folder / s.name), plan, groups[s.name])) for s in todo}
@@ -129,6 +130,7 @@ def _plan(method: str, unit: str, options: dict[str, Any], params: dict[str, Any
     level = unit or required_cut(method)
     if level not in CUTS:
         raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+    check_level(method, level)
     if options.get("state") in WHOLE_BATCH_STATES:
         raise ConfigError(
             "states 'learned' learns from all rollouts at once, so a file cannot be credited by itself; give "
@@ -138,14 +140,17 @@ def _plan(method: str, unit: str, options: dict[str, Any], params: dict[str, Any
     return Plan(header, method, params, level, options, skip_bad)
 
 
-def _whole(sources: Sequence[Source], given: str, runner: Engine) -> dict[str, int]:
+def _whole(sources: Sequence[Source], given: str, folder: Path) -> dict[str, int]:
     """Groups of each file, once it is known that every group is whole in one."""
-    with tempfile.TemporaryDirectory(prefix="apportion-") as name:
-        spills = [Path(name) / f"{k}.u8" for k in range(len(sources))]
-        groups = {}
-        for source, spill in zip(sources, spills, strict=True):
-            groups[source.name] = scan_groups(source.path, str(spill))["groups"]
+    place = folder / SCAN
+    shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
+    place.mkdir()
+    try:
+        spills = [place / f"{k}.u8" for k in range(len(sources))]
+        groups = {s.name: scan_groups(s.path, str(spill))["groups"] for s, spill in zip(sources, spills, strict=True)}
         check_whole(sources, spills, given)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
     return groups
 
 
