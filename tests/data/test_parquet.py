@@ -214,12 +214,12 @@ class TestForeign:
 
 BAD_ROWS = [
     ([{"ids": [1], "logp": [0.5, 1.0]}], r"step 0: 2 log-probabilities for 1 sampled tokens; give one per"),
-    ([{"ids": [1], "logp": [None]}], r"step 0: logp must be numbers, got object; give one per"),
+    ([{"ids": [1], "logp": [None]}], r"step 0: logp must be numbers, got 'None'; give one per"),
     ([{"ids": [1, None]}], r"step 0: ids must be integers, got object; give token ids"),
     ([{"ids": [1], "reward": float("nan")}], r"step 0: reward is nan; give a finite number, or None"),
     ([{"ids": [1], "extra_json": "{"}], r"step 0: extra_json: the line breaks off after column 1"),
     ([{"ids": [1], "extra_json": "[1]"}], r"step 0: extra is a list; give a dict$"),
-    ([{"ids": [1], "extra_json": '{"a": NaN}'}], r"step 0: extra_json: NaN is not JSON"),
+    ([{"ids": [1], "extra_json": '{"a": NaN}'}], r"step 0: extra_json: a is no number: NaN is not JSON"),
     ([{"logp": [1.0]}], r"step 0: neither ids nor action; give what the policy sampled"),
     ([], r"no steps; a rollout that did nothing is one step with an empty action$"),
     (None, r"steps is null; give a list of objects$"),

@@ -124,7 +124,10 @@ def parse(line: bytes, at: str, whole: bool = True) -> Any:
         raise FormatError(f"{at}: not JSON ({error.msg} at column {error.colno}); give one object per line") from None
     except RecursionError:
         raise FormatError(f"{at}: nested too deep to be read; flatten it") from None
-    except FormatError as error:  # from the two functions below
+    except _NoNumber as error:
+        place = _place_of_constant(text)
+        raise FormatError(f"{at}: {place}{error} is not JSON; leave out what was not measured") from None
+    except FormatError as error:  # from the function below
         raise FormatError(f"{at}: {error}") from None
     except ValueError:  # Python's guard against integers that take ages to read
         raise FormatError(f"{at}: an integer of thousands of digits; give it as a string") from None
@@ -211,5 +214,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+class _NoNumber(Exception):
+    """NaN or an infinity, as Python's own writer leaves them in a file."""
+
+
 def _constant(token: str) -> None:
-    raise FormatError(f"{token} is not JSON; leave out what was not measured")
+    raise _NoNumber(token)
+
+
+def _place_of_constant(text: str) -> str:
+    """Where the first of them stands, ``steps[0].logp[3] is no number: ``; nothing where the line breaks off."""
+    mark = object()
+    try:
+        rest: list[tuple[str, Any]] = [("", json.loads(text, parse_constant=lambda _: mark))]
+    except (ValueError, RecursionError):
+        return ""
+    while rest:
+        place, value = rest.pop()
+        if value is mark:
+            return f"{place} is no number: " if place else ""
+        if isinstance(value, dict):
+            inner = [(f"{place}.{key}" if place else str(key), item) for key, item in value.items()]
+        else:
+            inner = [(f"{place}[{k}]", item) for k, item in enumerate(value)] if isinstance(value, list) else []
+        rest += reversed(inner)
+    return ""

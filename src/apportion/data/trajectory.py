@@ -50,7 +50,8 @@ def _floats(name: str, value: Sequence[float] | FloatArray | None) -> FloatArray
         return None
     array = _flat(name, value, "numbers, one per sampled token")
     if array.size and array.dtype.kind not in "fiu":
-        raise DataError(f"{name} must be numbers, got {array.dtype}; give one per sampled token")
+        odd = next((x for x in value if isinstance(x, bool) or not isinstance(x, int | float)), array.dtype)
+        raise DataError(f"{name} must be numbers, got {str(odd)[:40]!r}; give one per sampled token")
     array = array.astype(np.float64)
     array.flags.writeable = False
     return array
