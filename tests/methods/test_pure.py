@@ -105,6 +105,18 @@ def test_the_baseline_by_step_pays_for_short_answers():
     np.testing.assert_allclose(plain[[0, 2]], [0.6, 1.5])
 
 
+def test_the_baselines_of_the_main_branch():
+    # others: r* .4 and .2 on 3 + 1 tokens, and .9 on 2. Per token 1.5 / 6 = .25; mean of means (.3 + .9) / 2 = .6
+    group = [rollout((2, 1.0), (1, 0.5)), rollout((3, 0.4), (1, 0.2)), rollout((2, 0.9))]
+    units = by_step(batch_of(*group))
+    token = assign("pure", units, form="sum", baseline="token").advantage_S
+    np.testing.assert_allclose(token[:2], [(1.0 - 0.5) + (0.5 - 0.25), 0.5 - 0.25], atol=1e-12)
+    means = assign("pure", units, form="sum", baseline="step_means").advantage_S
+    np.testing.assert_allclose(means[:2], [(1.0 - 0.6) + (0.5 - 0.6), 0.5 - 0.6], atol=1e-12)
+    each = assign("pure", units, form="sum", baseline="step").advantage_S  # three scored steps: 1.5 / 3
+    np.testing.assert_allclose(each[:2], [0.5 + 0.0, 0.0], atol=1e-12)
+
+
 # --- slow reference -------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +162,17 @@ def slow_pure(trajectories, valid, temperature, form, weight, baseline, max_toke
             ]
             b = sum(scored) / len(scored) if scored else 0.0
             mine = [a - b if s.reward is not None else 0.0 for a, s in zip(mine, t.steps, strict=True)]
+        if baseline == "step_means" and others:
+            means = []
+            for k in others:
+                own = [a for a, s in zip(star[k], trajectories[k].steps, strict=True) if s.reward is not None]
+                means += [sum(own) / len(own)] if own else []
+            b = sum(means) / len(means) if means else 0.0
+            mine = [a - b if s.reward is not None else 0.0 for a, s in zip(mine, t.steps, strict=True)]
+        if baseline == "token" and others:
+            length = sum(len(s.ids) for k in others for s in trajectories[k].steps)
+            b = sum(sum(star[k]) for k in others) / length
+            mine = [a - b * len(s.ids) if s.reward is not None else 0.0 for a, s in zip(mine, t.steps, strict=True)]
         base = 0.0
         if baseline == "length" and others:
             base = sum(area(k) for k in others) / len(others) / full
@@ -167,7 +190,13 @@ def slow_pure(trajectories, valid, temperature, form, weight, baseline, max_toke
 
 
 MODES = list(
-    product([0.1, 2.0], ["soft", "strict", "sum"], [1.0, 0.5], ["length", "pooled", "step", "none"], [None, 100])
+    product(
+        [0.1, 2.0],
+        ["soft", "strict", "sum"],
+        [1.0, 0.5],
+        ["length", "pooled", "step", "step_means", "token", "none"],
+        [None, 100],
+    )
 )
 NAMES = ("temperature", "form", "outcome_weight", "baseline", "max_tokens")
 
@@ -341,8 +370,10 @@ def test_what_it_refuses():
     units = by_step(batch_of(*PAIR))
     with pytest.raises(ConfigError, match="pure: temperature is 0; give a number above 0, or form='strict'"):
         assign("pure", units, temperature=0)
-    with pytest.raises(ConfigError, match="pure: baseline is 'token'; give one of 'length', 'pooled', 'step', 'none'"):
-        assign("pure", units, baseline="token")
+    with pytest.raises(
+        ConfigError, match="pure: baseline is 'group'; give one of 'length', 'pooled', 'step', 'step_means', "
+    ):
+        assign("pure", units, baseline="group")
     with pytest.raises(ConfigError, match="pure: max_tokens is 3, and a rollout has 4; give the limit it was under"):
         assign("pure", units, max_tokens=3)
     with pytest.raises(ConfigError, match="pure: form is 'min'; give one of 'soft', 'strict', 'sum', 'grid_min'"):

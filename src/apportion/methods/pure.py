@@ -15,6 +15,9 @@ Deviates  1. Only scored steps compete for the minimum; the strict form of the v
              the padded batch.
           3. The base is that of the process part alone; the verl branch pools it with the verifier's
              (``baseline="pooled"``), and does not compare verdicts otherwise.
+          4. The main branch takes its base off each step: the others' reward per token times the tokens of the step in
+             its script (``baseline="token"``), the mean of their means per step by default
+             (``baseline="step_means"``).
 """
 
 import numpy as np
@@ -28,7 +31,9 @@ from apportion.numerics.minform import grid_min, min_form
 from apportion.units import Units, process_rewards, verdicts
 
 FORMS = ("soft", "strict", "sum", "grid_min")
-BASELINES = ("length", "pooled", "step", "none")
+BASELINES = ("length", "pooled", "step", "step_means", "token", "none")
+BY_UNIT = ("step", "step_means", "token")
+"""Those that are taken off the rewards of single units, before they are summed."""
 
 
 @register(
@@ -63,7 +68,9 @@ def pure(
             by_token it is that branch's number; a coarser unit has that of its first token.
         outcome_weight: w above.
         baseline: of the process part: "length" (eq. 7, each of max_tokens positions counts), "pooled" (the same, with
-            the verdicts inside), "step" (the rejected eq. 8: the others' mean r* off every scored unit), "none".
+            the verdicts inside), "step" (the rejected eq. 8: the others' mean r* off every scored unit), "step_means"
+            (the same, each of the others with one vote), "token" (the others' r* per sampled token, times the tokens
+            of each scored unit), "none".
         max_tokens: sampled tokens of a rollout of full length; None takes the longest of the group.
         process: named part of the rewards that holds the process rewards; default the rewards themselves.
 
@@ -78,8 +85,10 @@ def pure(
     for name, value, known in (("form", form, FORMS), ("baseline", baseline, BASELINES)):
         if value not in known:
             raise ConfigError(f"pure: {name} is {value!r}; give one of {', '.join(map(repr, known))}")
-    if form == "grid_min" and baseline == "step":
-        raise ConfigError("pure: form='grid_min' has no rewards of single steps for baseline='step'; give 'length'")
+    if form == "grid_min" and baseline in BY_UNIT:
+        raise ConfigError(
+            f"pure: form='grid_min' has no rewards of single steps for baseline={baseline!r}; give 'length'"
+        )
     valid_N, valid_S, group_of_N, n = units.valid_N, units.valid_S, units.group_of_N, len(units.group_of_N)
     reward_S = process_rewards(units, process)
     told_S = np.isfinite(reward_S)
@@ -96,7 +105,8 @@ def pure(
         process_S, v_N = _on_the_grid(units, reward_S, v_N, length_N), np.zeros(n)
     else:
         star_S = min_form(reward_S, units.traj_of_S, temperature=temperature, form=form, where=told_S)
-        process_S = to_go(_less_a_step(units, star_S, told_S) if baseline == "step" else star_S, units.traj_of_S)
+        less_S = _base_of_units(units, star_S, told_S, baseline) if baseline in BY_UNIT else 0.0
+        process_S = to_go(np.where(told_S, star_S - less_S, 0.0), units.traj_of_S)
     outcome_N = centre(v_N, group_of_N, where=verdict_N, leave_one_out=True)
     if baseline in ("length", "pooled"):
         area_N = seg_sum(units.tokens_S * process_S, units.traj_of_S, n=n)
@@ -110,13 +120,22 @@ def pure(
     return Credit(process_S + outcome_S, units, parts=parts, notes=notes)
 
 
-def _less_a_step(units: Units, star_S: FloatArray, told_S: BoolArray) -> FloatArray:
-    """The others' mean off every unit that was scored."""
-    n = len(units.group_of_N)
-    of_others_N = _others(units, seg_sum(star_S, units.traj_of_S, where=told_S, n=n))
-    many_N = _others(units, seg_count(units.traj_of_S, where=told_S, n=n).astype(np.float64))
-    mean_N = of_others_N / np.where(many_N > 0, many_N, 1.0)
-    return np.where(told_S, star_S - mean_N[units.traj_of_S], 0.0)
+def _base_of_units(units: Units, star_S: FloatArray, told_S: BoolArray, baseline: str) -> FloatArray:
+    """What is taken off each scored unit: a mean over the others' scored units, or their reward per token."""
+    traj_of_S, n = units.traj_of_S, len(units.group_of_N)
+    total_N = seg_sum(star_S, traj_of_S, where=told_S, n=n)
+    scored_N = seg_count(traj_of_S, where=told_S, n=n).astype(np.float64)
+    if baseline == "token":
+        rate_N = _ratio(_others(units, total_N), _others(units, seg_sum(units.tokens_S, traj_of_S, n=n)))
+        return rate_N[traj_of_S] * units.tokens_S
+    if baseline == "step_means":
+        total_N, scored_N = _ratio(total_N, scored_N), (scored_N > 0).astype(np.float64)
+    return _ratio(_others(units, total_N), _others(units, scored_N))[traj_of_S]
+
+
+def _ratio(x_N: FloatArray, by_N: FloatArray) -> FloatArray:
+    """Quotient, 0 where there is nothing to divide by."""
+    return np.where(by_N > 0, x_N / np.where(by_N > 0, by_N, 1.0), 0.0)
 
 
 def _on_the_grid(units: Units, reward_S: FloatArray, v_N: FloatArray, length_N: FloatArray) -> FloatArray:
