@@ -338,6 +338,14 @@ def test_two_calls_of_one_answer_are_two_steps_of_one_turn(tmp_path):
     assert trajectory.steps[2].observation == "[tool f] r0\n[tool f] r1"
 
 
+def test_answers_in_a_row_are_turns_of_their_own(tmp_path):
+    thought = item("reasoning", summary=[{"type": "summary_text", "text": "hm"}])
+    output = [output_text("a"), output_text("b"), thought, thought, output_text("c"), thought, output_text("d")]
+    trajectory, _ = one(tmp_path, {"output": output})
+    actions = [(step.action, step.turn) for step in trajectory.steps]
+    assert actions == [("a", 0), ("b", 1), ("<think>hm\nhm</think>\nc", 2), ("<think>hm</think>\nd", 3)]
+
+
 def test_hosted_tools_encrypted_reasoning_and_what_else_a_response_holds(tmp_path):
     output = [
         item("reasoning", summary=[], encrypted_content="gAAAA"),

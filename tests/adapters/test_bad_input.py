@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 
 import apportion as ap
+from apportion.data.record import to_json, to_record
 from apportion.errors import FormatError
 from tests.adapters.foreign import lines, listed, said
 from tests.adapters.test_every_reader import NAMES, read
@@ -85,6 +86,7 @@ def outcome_of(path, form):
     assert all(str(path) in reason for reason in report.skipped.reasons)
     for trajectory in found:
         ap.Batch.from_trajectories([trajectory])
+        to_json(to_record(trajectory, "t"), "t")
     return len(found)
 
 

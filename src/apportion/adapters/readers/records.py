@@ -12,6 +12,7 @@ from apportion.adapters.readers.rows import stream_rows
 from apportion.data import Trajectory
 from apportion.data.check import check_trajectory
 from apportion.data.compress import open_read
+from apportion.data.record import check_json
 from apportion.errors import DataError, FormatError
 
 Convert = Callable[[Any, str, Context], Trajectory | list[Trajectory]]
@@ -90,6 +91,10 @@ def _made(convert: Convert, value: Any, at: str, context: Context) -> Trajectory
         made = convert(value, at, context)
         for trajectory in made if isinstance(made, list) else [made]:
             check_trajectory(trajectory, at)
+            check_json(trajectory.meta, f"{at}: meta")
+            for step in trajectory.steps:
+                if step.extra:
+                    check_json(step.extra, f"{at}: extra")
     except DataError as error:  # a step does not know where it stands
         return FormatError(str(error) if at in str(error) else f"{at}: {error}")
     except RecursionError:

@@ -97,7 +97,7 @@ def _steps(y: str, levels: list[dict[str, Any]], puzzle: str | None) -> list[Ste
             best = max(found, key=len)
             values, at = level.get("values"), level["new_ys"].index(best) if best in level["new_ys"] else -1
             value = values[at] if isinstance(values, list) and 0 <= at < len(values) else None
-            ends.append((len(best), value if isinstance(value, int | float) else None))
+            ends.append((len(best), value if isinstance(value, int | float) and abs(value) < 2**63 else None))
     if not ends or ends[-1][0] < len(y):
         ends.append((len(y), None))
     steps: list[Step] = []
