@@ -10,14 +10,13 @@ import numpy as np
 from apportion.check.checks.own_repeats import own_repeats
 from apportion.check.measures.state_groups import company
 from apportion.check.moves import Moves
+from apportion.check.phrasing import starter_phrases, words_covered
 from apportion.check.sampling import evenly
 from apportion.check.texts import sampled_sizes
 from apportion.data import Batch
 from apportion.errors import ConfigError
-from apportion.grams import starter
 from apportion.numerics import seg_count, seg_std
 from apportion.units import Units
-from apportion.units.phrases import Phrases
 
 RESOURCES = ("policy", "environment", "reward_model", "judge", "reference_model", "training")
 """What a user may have besides the rollouts: the policy, to go on or to say probabilities; an environment that can be
@@ -159,11 +158,11 @@ def _common(a: list[str], b: list[str]) -> int:
 
 
 def _planning(batch: Batch) -> float:
-    finder = Phrases(starter().phrases)
+    _, finder = starter_phrases()
     covered = total = 0
     for n in evenly(len(batch), TEXTS).tolist():
         for step in batch.trajectories[n].steps:
             text = step.action or ""
             total += len(text.split())
-            covered += sum(len(text[place.start : place.end].split()) for place in finder.places(text))
+            covered += words_covered(text, finder.places(text))
     return covered / total if total else 0.0

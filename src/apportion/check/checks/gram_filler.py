@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 
 import numpy as np
 
 from apportion.check.findings import Finding, Yields, count, named, places
+from apportion.check.phrasing import starter_phrases, words_covered
 from apportion.check.registry import register
 from apportion.check.sampling import evenly
 from apportion.check.solved import solved
 from apportion.data import Batch
-from apportion.grams import starter
-from apportion.units.phrases import Phrases
 
 DENSE = 0.25
 """Share of a rollout's words that lie in planning phrases, from which on they are filler."""
@@ -30,7 +28,7 @@ ROLLOUTS = 4000
 @register("gram-filler", on="batch")
 def gram_filler(batch: Batch) -> Yields:
     """Rollouts packed with planning phrases ("let me check that again"), as a bonus on such phrases breeds them."""
-    phrases, finder = _starter()
+    phrases, finder = starter_phrases()
     looked: list[int] = []
     density: list[float] = []
     worst: list[tuple[str, float]] = []
@@ -42,13 +40,8 @@ def gram_filler(batch: Batch) -> Yields:
         places_of = finder.places(text)
         uses = Counter(place.phrase for place in places_of)
         top, times = max(uses.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
-        covered, end = 0, 0
-        for place in places_of:  # overlapping ones count once
-            if place.end > end:
-                covered += len(text[max(place.start, end) : place.end].split())
-                end = place.end
         looked.append(n)
-        density.append(covered / size)
+        density.append(words_covered(text, places_of) / size)
         worst.append((phrases[top], 100 * times / size))
     if not looked:
         return
@@ -86,9 +79,3 @@ def gram_filler(batch: Batch) -> Yields:
         },
         places(names[n] for n in at[bad]),
     )
-
-
-@cache
-def _starter() -> tuple[list[str], Phrases]:
-    phrases = starter().phrases
-    return phrases, Phrases(phrases)
