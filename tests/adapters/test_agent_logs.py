@@ -417,6 +417,14 @@ def test_anthropics_blocks(tmp_path):
     assert trajectory.steps[1].action.startswith("[image data:image/png;base64 #")
 
 
+def test_an_image_written_into_a_field_is_a_digest(tmp_path):
+    one_image, other = ({"type": "image", "image": "iVBO" + letter * 5000} for letter in "ab")
+    chat = [user([one_image]), said("a"), user([other]), said("b")]
+    first, second = (step.observation for step in one(tmp_path, {"messages": chat, "reward": 1})[0].steps)
+    assert len(first) < 100
+    assert first.partition("#")[2] != second.partition("#")[2]
+
+
 def test_chats_under_the_names_of_other_things(tmp_path):
     for name in ("conversations", "trajectory", "history", "turns"):
         record = {name: [user("q"), said("a")], "reward": 1}

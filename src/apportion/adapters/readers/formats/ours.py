@@ -16,7 +16,7 @@ def sniff(head: Head) -> tuple[float, str]:
     if head.start.startswith(b"ARROW1"):
         return 0.9, "an Arrow IPC file"
     if head.start.startswith(b"PAR1"):
-        ours = {"group", "steps", "meta_json"} <= set(head.columns)
+        ours = "steps" in head.columns and any(name.endswith("_json") for name in head.columns)
         return (1.0, "a Parquet file with our columns") if ours else (0.0, "")
     for record in head.records:
         if isinstance(record, dict) and str(record.get("schema", "")).startswith("apportion.rollouts/"):
