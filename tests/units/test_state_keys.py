@@ -415,3 +415,11 @@ def test_texts_that_no_encoding_takes():
     texts = ["\ud800 broken", "\ud800 broken ", "", "\U0001f98a"]
     assert partition(Near(0.9).keys(texts, [0] * 4)) == [0, 0, 2, 3]
     assert partition(Blocks(0.9).keys(texts, [0] * 4)) == [0, 0, 2, 3]
+
+
+@pytest.mark.parametrize("state", ["normalised", "learned"])
+def test_states_of_token_ids_stay_apart(state):
+    """Their keys are digests, which look like ids that change by themselves."""
+    steps = [Step(prompt_ids=[1, k], ids=[3]) for k in range(3)]
+    batch = Batch.from_trajectories([Trajectory(steps, group="g", outcome=float(n)) for n in range(2)])
+    assert by_step(batch, state=state).state_S.tolist() == by_step(batch).state_S.tolist()

@@ -11,6 +11,7 @@ Keys are compared inside one group only. A key is a text, so it can be read, sto
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +36,8 @@ class StateKeys(Protocol):
 StateRule = StateKey | StateKeys | str | None
 """What the cuts accept as ``state``: a function of one text, an object with ``keys``, a name, or None for "exact"."""
 
+DIGEST = re.compile(r"ids:[0-9a-f]{32}\Z")
+"""The key of a state of which only token ids are known, see `Batch.state_S`."""
 STATES = ("exact", "normalised", "learned", "near", "blocks")
 """Names that stand for a rule."""
 
@@ -81,6 +84,8 @@ def state_keys(text_S: Sequence[str], group_of_S: Sequence[int], rule: StateKey 
         keys = rule.keys(text_S, group_of_S)
         if len(keys) != len(text_S):
             raise DataError(f"{state_label(rule)} gave {len(keys)} keys for {len(text_S)} states; one each")
+        if isinstance(rule, Normalised):  # a digest of token ids looks like noise and is all that tells states apart
+            return [text if DIGEST.match(text) else key for text, key in zip(text_S, keys, strict=True)]
         return list(keys)
     key_of = {text: rule(text) for text in dict.fromkeys(text_S)}
     return [key_of[text] for text in text_S]
