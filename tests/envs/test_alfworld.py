@@ -414,3 +414,25 @@ def test_a_thing_that_was_taken_cannot_be_sliced_where_it_lay(player):
     assert "slice apple 1 with knife 1" not in player.commands(state)
     _, state = play(player, "go to countertop 1", "take apple 1 from countertop 1")
     assert state[4][0] == -1  # in hand, it lies nowhere
+
+
+def test_look_names_what_was_moved_between_receptacles_of_one_place(player):
+    way = [
+        "go to countertop 1",
+        "take apple 1 from countertop 1",
+        "go to fridge 1",
+        "open fridge 1",
+        "open microwave 1",
+    ]
+    way += [
+        "move apple 1 to fridge 1",
+        "look",
+        "take apple 1 from fridge 1",
+        "look",
+        "move apple 1 to microwave 1",
+        "look",
+    ]
+    way += ["take apple 1 from microwave 1", "move apple 1 to fridge 1", "look"]
+    said, _ = play(player, *way)
+    beside = [text.partition("Next to it, you see ")[2] for text in said if text.startswith("You are facing")]
+    assert beside == ["nothing.", "nothing.", "a apple 1.", "a apple 1."]  # the second time it is parted from the oven

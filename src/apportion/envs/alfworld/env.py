@@ -131,9 +131,11 @@ class Alfworld(CommandEnv):
         return self._message if self._messages else told(self.player, self._memory, self._world)
 
     def _state(self) -> str:
-        place, held, opened, contents, places, flags = self._world
+        place, held, opened, contents, places, flags, parted = self._world
         seen = "" if self._messages and not self._explores else f" seen {self._memory}"
-        return f"{self.game}: {place} {held} {sorted(opened)} {contents} {places} {sorted(flags)}{seen}"
+        return (
+            f"{self.game}: {place} {held} {sorted(opened)} {contents} {places} {sorted(flags)} {sorted(parted)}{seen}"
+        )
 
     def _accepts(self, action: str) -> bool:
         return action in self._moves()

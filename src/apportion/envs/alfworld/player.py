@@ -2,11 +2,12 @@
 
 A state is a tuple and never changes, so it is its own snapshot and can be hashed:
 
-    (place, held object or -1, open receptacles, objects of each receptacle, place of each object, features)
+    (place, held object or -1, open receptacles, objects of each receptacle, place of each object, features,
+     (object, receptacle) pairs that were parted where receptacles share a place)
 
-Quirks of the published game that are kept: an object is examined only while held; `look` names what one faces and
-never what lies there; receptacles can share a place; heating, cooling and cleaning need no open door; a lamp once on
-stays on.
+Quirks of the published game that are kept: an object is examined only while held; `look` names what one faces, and of
+what lies there only things moved between receptacles of one place; receptacles can share a place; heating, cooling and
+cleaning need no open door; a lamp once on stays on.
 
 Source    arXiv:2010.03768; what the game says and admits was observed on the package `alfworld` (MIT), with which a
           differential test compares this player. No code of it is here.
@@ -16,7 +17,15 @@ from __future__ import annotations
 
 from apportion.envs.alfworld.problem import FEATURE_OF_KIND, Problem
 
-State = tuple[int, int, frozenset[int], tuple[tuple[int, ...], ...], tuple[int, ...], frozenset[tuple[int, str]]]
+State = tuple[
+    int,
+    int,
+    frozenset[int],
+    tuple[tuple[int, ...], ...],
+    tuple[int, ...],
+    frozenset[tuple[int, str]],
+    frozenset[tuple[int, int]],
+]
 Move = tuple[str, int, int]  # what is done, to which receptacle or object, with which
 
 TREATMENTS = (("clean", "sinkbasin"), ("heat", "microwave"), ("cool", "fridge"))
@@ -53,7 +62,7 @@ class Player:
 
     def __init__(self, problem: Problem) -> None:
         p = self.problem = problem
-        self.start: State = (p.place, -1, p.opened, p.contents, p.obj_place, p.flags)
+        self.start: State = (p.place, -1, p.opened, p.contents, p.obj_place, p.flags, frozenset())
         self._here: dict[int, tuple[int, ...]] = {}
         for r, place in enumerate(p.rec_place):
             self._here[place] = (*self._here.get(place, ()), r)
@@ -92,7 +101,7 @@ class Player:
     def commands(self, state: State) -> dict[str, Move]:
         """The admissible commands with what they do."""
         p = self.problem
-        place, held, opened, contents, places, _ = state
+        place, held, opened, contents, places, _, _ = state
         out = self._ways[place].copy()
         for r in self._here.get(place, ()):
             name, shut = p.rec_name[r], False
@@ -126,7 +135,7 @@ class Player:
         """Carry out an admissible command; returns the new state and what the game says."""
         p = self.problem
         verb, first, second = move
-        place, held, opened, contents, places, flags = state
+        place, held, opened, contents, places, flags, parted = state
         if verb == "look":
             return state, self._look(state)
         if verb == "inventory":
@@ -138,36 +147,43 @@ class Player:
         if verb == "look at held":
             return state, self._examine(state, first)
         if verb == "go":
-            state = (p.rec_place[first], held, opened, contents, places, flags)
+            state = (p.rec_place[first], *state[1:])
             return state, f"You arrive at {p.rec_name[first]}. {self.sight(state, first)}"
         if verb == "open":
-            state = (place, held, opened | {first}, contents, places, flags)
+            state = (place, held, opened | {first}, *state[3:])
             return state, f"You open the {p.rec_name[first]}. {self.sight(state, first)}"
         if verb == "close":
-            return (place, held, opened - {first}, contents, places, flags), f"You close the {p.rec_name[first]}."
+            return (place, held, opened - {first}, *state[3:]), f"You close the {p.rec_name[first]}."
         thing = p.obj_name[first]
         if verb == "take":
             inside = tuple(o for o in contents[second] if o != first)
             if places[first] == place:
                 places = _put(places, first, -1)
-            state = (place, first, opened, _put(contents, second, inside), places, flags)
+            if len(self._here[place]) > 1:
+                parted |= {(first, second)}
+            state = (place, first, opened, _put(contents, second, inside), places, flags, parted)
             return state, f"You pick up the {thing} from the {p.rec_name[second]}."
         if verb == "move":
             inside = tuple(sorted({*contents[second], first}))
-            state = (place, -1, opened, _put(contents, second, inside), _put(places, first, place), flags)
+            places, parted = _put(places, first, place), parted - {(first, second)}
+            state = (place, -1, opened, _put(contents, second, inside), places, flags, parted)
             return state, f"You move the {thing} to the {p.rec_name[second]}."
         if verb == "use":
-            return (*state[:5], flags | {(first, "t")}), f"You turn on the {thing}."
+            return (*state[:5], flags | {(first, "t")}, parted), f"You turn on the {thing}."
         if verb == "slice":
-            return (*state[:5], flags | {(first, "s")}), f"You sliced the {thing} with the {p.obj_name[second]}."
+            return (
+                *state[:5],
+                flags | {(first, "s")},
+                parted,
+            ), f"You sliced the {thing} with the {p.obj_name[second]}."
         if verb in UNDONE_BY:
             flags -= {(first, UNDONE_BY[verb])}
-        state = (*state[:5], flags | {(first, FEATURE_OF_KIND[verb])})
+        state = (*state[:5], flags | {(first, FEATURE_OF_KIND[verb])}, parted)
         return state, f"You {verb} the {thing} using the {p.rec_name[second]}."
 
     def won(self, state: State) -> bool:
         """Whether the task is done."""
-        _, held, _, contents, _, flags = state
+        _, held, _, contents, _, flags, _ = state
         if self.problem.kind == "look":
             lit = (o for r in self.receptacles_here(state) for o in contents[r] if o in self._lamps)
             return held in self._targets and any((o, "t") in flags for o in lit)
@@ -195,7 +211,9 @@ class Player:
         if not here:
             return "You are in the middle of a room. Looking quickly around you, you see nothing."
         faced = listing([self.problem.rec_name[r] for r in here])
-        return f"You are facing the {faced}. Next to it, you see nothing."
+        beside = sorted({o for o, r in state[6] if state[4][o] == state[0] and r in here})
+        seen = listing([f"a {self.problem.obj_name[o]}" for o in beside])
+        return f"You are facing the {faced}. Next to it, you see {seen}."
 
     def _examine(self, state: State, o: int) -> str:
         p = self.problem
