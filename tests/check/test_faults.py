@@ -38,14 +38,7 @@ def test_the_world_is_clean():
         assert not said
 
 
-WITHOUT_A_PLACE = (
-    "credit-zero",
-    "credit-confounded",
-    "normalised-twice",
-    "not-finite",
-    "broken-records",
-    "state-alone",
-)
+WITHOUT_A_PLACE = ("credit-zero", "normalised-twice", "not-finite", "broken-records")
 
 
 def test_evidence_and_places_are_there():

@@ -153,8 +153,7 @@ def _show(path: Path, findings: Findings, *, plan: bool) -> None:
 def _show_states(numbers: Mapping[str, Any]) -> None:
     emit_text(
         f"states   {numbers['with_company']:.0%} of {numbers['steps']} steps are in a state that another rollout of "
-        "the "
-        f"group visits ({numbers['states']} states)"
+        f"the group visits ({numbers['states']} states)"
     )
     emit_text(f"{INDENT}share of the state groups by size {' '.join(f'{b:>6}' for b in numbers['bins'])}")
     for name, part in (

@@ -16,12 +16,10 @@ from apportion.data import Step, Trajectory
 ROOMS = ("kitchen", "cellar", "attic", "garden", "hall", "library")
 WORDS = tuple(
     "amber basil candle drawer ember fabric gravel hinge ivory jasmine kettle ladder mirror needle orchard pepper "
-    "quilt "
-    "ribbon saddle timber umber velvet walnut yarrow zinc anchor barrel copper dagger easel feather goblet hammer "
-    "island "
-    "jacket knuckle lantern marble nutmeg oyster pillow quarry russet silver thimble urchin violet wicker yellow "
-    "zephyr "
-    "bottle carpet dresser engine flower glove helmet inkwell jigsaw keyhole locket magnet napkin onion parcel quiver "
+    "quilt ribbon saddle timber umber velvet walnut yarrow zinc anchor barrel copper dagger easel feather goblet "
+    "hammer island jacket knuckle lantern marble nutmeg oyster pillow quarry russet silver thimble urchin violet "
+    "wicker yellow zephyr bottle carpet dresser engine flower glove helmet inkwell jigsaw keyhole locket magnet "
+    "napkin onion parcel quiver "
     "rattle shovel trumpet urn vessel window axle bridge cradle dome elbow fossil garnet hollow".split()
 )
 GROUPS, MEMBERS, MOVES = 10, 6, 7

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from apportion.check.findings import Finding, Yields, places
-from apportion.check.moves import short, steps_of
+from apportion.check.findings import SHOWN, Finding, Yields
+from apportion.check.moves import short, step_name, steps_of
 from apportion.check.registry import register
 from apportion.check.sampling import evenly
 from apportion.check.significance import rank_correlation, ranks
@@ -51,8 +51,10 @@ def _length(credit: Credit, counted_S: BoolArray, outcome_N: FloatArray) -> Yiel
     mass_N = seg_sum(np.where(counted_S, credit.advantage_S * units.tokens_S, 0.0), units.traj_of_S, n=n)
     per_token = mass_N[use] / tokens_N[use]
     length = _centred(credit, tokens_N)[use]
+    names = units.batch.names()
     yield from _told("length", rank_correlation(per_token, length),
                      rank_correlation(per_token, outcome_N[use]), len(use),
+                     [names[use[k]] for k in np.argsort(-length, kind="stable")[:SHOWN].tolist()],
                      "the mean credit of a rollout goes with its number of tokens",
                      "look for a division by length or a sum over steps; compare with `scale='none'`, and with a loss "
                      "that does not average over tokens")  # fmt: skip
@@ -69,6 +71,7 @@ def _place(credit: Credit, own: Array, outcome_N: FloatArray) -> Yields:
     value = credit.advantage_S[own][use]
     of_outcome = rank_correlation(value, outcome_N[units.traj_of_S[own]][use])
     yield from _told("place", rank_correlation(value, place), of_outcome, int(np.count_nonzero(use)),
+                     _steps(credit, own[use][np.argsort(-np.abs(value), kind="stable")]),
                      "the credit of a unit goes with its place in the rollout",
                      "look for discounting by absolute position, a value function that knows the time only, or rewards "
                      "copied onto every step")  # fmt: skip
@@ -89,7 +92,8 @@ def _phrase(credit: Credit, own: Array, outcome_N: FloatArray) -> Yields:
         return
     best = max(clear, key=lambda phrase: (abs(clear[phrase]), str(phrase)))
     won = outcome_N[credit.units.traj_of_S[own]] > 0
-    yield from _told("phrase", clear[best], _rank_biserial(value, won), len(own),
+    at = held[best][np.argsort(-np.abs(value[held[best]]), kind="stable")]
+    yield from _told("phrase", clear[best], _rank_biserial(value, won), len(own), _steps(credit, own[at]),
                      f"the credit of a unit goes with {short(best)!r} in it",
                      "see whether the judge or the reward model pays for the wording; leave the phrase out of a list "
                      "that gives a bonus", phrase=short(best), units=len(held[best]))  # fmt: skip
@@ -111,8 +115,7 @@ def _rank_biserial(value: Array, has: BoolArray) -> float:
 
 
 def _features(credit: Credit, own: Array) -> dict[Hashable, Array]:
-    """Words and pairs of words (ids where there is no text) by the units that hold them; neither rare nor "
-    "everywhere."""
+    """Words and pairs of them (ids where there is no text) by the units that hold them; neither rare nor everywhere."""
     units = credit.units
     steps = steps_of(units.batch)
     where: dict[Hashable, set[int]] = {}
@@ -133,7 +136,9 @@ def _features(credit: Credit, own: Array) -> dict[Hashable, Array]:
     return {part: np.array(sorted(where[part]), dtype=np.int64) for part in fit}
 
 
-def _told(what: str, found: float, outcome: float, size: int, sentence: str, remedy: str, **more: object) -> Yields:
+def _told(
+    what: str, found: float, outcome: float, size: int, where: list[str], sentence: str, remedy: str, **more: object
+) -> Yields:
     if abs(found) < STRONG or abs(found) <= abs(outcome) + MARGIN:
         return
     yield Finding(
@@ -142,8 +147,13 @@ def _told(what: str, found: float, outcome: float, size: int, sentence: str, rem
         f"{sentence} (rank correlation {found:+.2f}) more than with the outcome ({outcome:+.2f})",
         remedy,
         {"correlation": found, "with_outcome": outcome, "of": size, "share": abs(found), **more},
-        places(str(x) for x in more.values() if isinstance(x, str)),
+        tuple(where),
     )
+
+
+def _steps(credit: Credit, units: Array) -> list[str]:
+    """The steps of the first few units."""
+    return [step_name(credit.units.batch, int(credit.units.step_of_S[s])) for s in units[:SHOWN].tolist()]
 
 
 def _centred(credit: Credit, x_N: Array) -> FloatArray:

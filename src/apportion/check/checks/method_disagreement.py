@@ -60,8 +60,7 @@ def _pair(one: str, a: Credit, other: str, b: Credit) -> Yields:
         f"{one} and {other} pull in opposite directions on {opposite:.0%} of the credit mass and in "
         f"{len(order)} of {len(used)} steps (rank correlation of the steps {rank:+.2f}){worst}",
         "read the steps in dispute; where a method has few comparisons there (`apportion check`), believe the other, "
-        "or "
-        "ask for continuations from that step (`vineppo`)",
+        "or ask for continuations from that step (`vineppo`)",
         {
             "methods": [one, other],
             "share": opposite,

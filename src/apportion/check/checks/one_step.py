@@ -44,11 +44,10 @@ def one_step(batch: Batch) -> Yields:
     yield Finding(
         "one-step",
         "warning",
-        f"{len(one)} of {count(len(batch), 'rollout')} are one {kind} of {tokens_N[one].mean():.0f} tokens on average, "
-        f"where the median has {np.median(steps_N):.0f} {kind}s and {median:.0f} tokens "
+        f"{len(one)} of {count(len(batch), 'rollout')} are one {kind} of {tokens_N[one].mean():.0f} tokens on "
+        f"average, where the median has {np.median(steps_N):.0f} {kind}s and {median:.0f} tokens "
         f"({named((names[n] for n in one), len(one))}; {paid} solved): rewards per {kind} are dodged, or a separator "
-        "is "
-        "gone",
+        "is gone",
         f"look whether the mark between {kind}s is still found (a tokenizer may merge it); with rewards per step use a "
         "baseline per token, not per step",
         {

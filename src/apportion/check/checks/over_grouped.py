@@ -206,9 +206,8 @@ def _futures(moves: Moves) -> Yields:
         "over-grouped/future",
         "warning",
         f"at {np.count_nonzero(wrong)} of {np.count_nonzero(merged)} places where a key stands for several "
-        "observations, "
-        f"equal actions lead to different states ({share:.0%}; with equal observations {chance:.0%}): in "
-        f"{moves.key_text(int(follows[a]))!r} the action {short(moves.steps[follows[a]].action)!r} leads to "
+        f"observations, equal actions lead to different states ({share:.0%}; with equal observations {chance:.0%}): "
+        f"in {moves.key_text(int(follows[a]))!r} the action {short(moves.steps[follows[a]].action)!r} leads to "
         f"{moves.key_text(int(moves.next_S[follows[a]]))!r} and to {moves.key_text(int(moves.next_S[follows[b]]))!r}",
         "use exact keys, or split the key by what decides about the future",
         {

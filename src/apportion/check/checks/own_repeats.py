@@ -43,9 +43,8 @@ def own_repeats(units: Units) -> Yields:
         "own-repeats",
         "warning",
         f"{steps} of {count(of, 'step')} ({steps / of:.0%}) are in {count(len(order), 'state')} that one rollout "
-        "fills: "
-        f"{name!r} makes {own_P[worst]} of the {size_P[worst]} visits to {moves.key_text(s)!r}; it is compared with "
-        "itself",
+        f"fills: {name!r} makes {own_P[worst]} of the {size_P[worst]} visits to {moves.key_text(s)!r}; it is compared "
+        "with itself",
         "count one visit per rollout (`gigpo(repeats='once')`, `anchor(repeats='once')`), or look why the policy "
         "stands still: an action without effect leads to the same state",
         {

@@ -64,13 +64,10 @@ def partial_observability(units: Units) -> Yields:
         "warning",
         f"in {len(guilty)} of {len(tested)} tested pairs of state and action, what follows depends on what was seen "
         f"before: {short(moves.steps[spot].action)!r} in {moves.key_text(spot)!r} has one and the same consequence in "
-        f"{a[0]} "
-        f"of {a[1]} rollouts that had been in {moves.key_text(clue)!r}, and in {b[0]} of {b[1]} that had not "
-        f"(p = {worst.p:.2g}); "
-        "credit by equal observations mixes states",
+        f"{a[0]} of {a[1]} rollouts that had been in {moves.key_text(clue)!r}, and in {b[0]} of {b[1]} that had not "
+        f"(p = {worst.p:.2g}); credit by equal observations mixes states",
         "put what is hidden into Step.state (inventory, phase), group by histories (`hgpo`), or use a critic that is "
-        "told "
-        "more at training time",
+        "told more at training time",
         {
             "pairs": len(guilty),
             "of": len(tested),

@@ -42,8 +42,7 @@ def prefix_drift(batch: Batch) -> Yields:
             "have other ids for the same text: credit would land on tokens that nobody sampled, and log-probabilities "
             "belong to others",
             "send and log token ids (token in, token out), do not decode and encode between steps; else train each "
-            "step "
-            "on the prompt that the sampler saw",
+            "step on the prompt that the sampler saw",
         ),
         (
             "rewritten",

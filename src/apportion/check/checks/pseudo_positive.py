@@ -44,8 +44,7 @@ def pseudo_positive(batch: Batch) -> Yields:
         f"({named((names[n] for n in bad), len(bad))}; {names[worst]!r}: score {score_N[worst]:.2f}; {other} of the "
         "failed ones do): they are rewarded, so the loops will grow",
         "take their reward away or drop them, and look before the next update: PURE's run collapsed within an "
-        "iteration "
-        "of the first such samples",
+        "iteration of the first such samples",
         {
             "rollouts": len(bad),
             "of": won,

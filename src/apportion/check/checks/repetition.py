@@ -36,8 +36,7 @@ def repeats(batch: Batch) -> Yields:
         f"{HIGH:g} (worst: {step_name(batch, int(step[worst[0]]))}, {score[worst[0]]:.2f}; mean of all "
         f"{score.mean():.3f})",
         "read the worst one; a loop needs a stop condition or a penalty, and a rising share over training is a "
-        "collapse "
-        "coming (stop, go back, lower the learning rate or the process reward)",
+        "collapse coming (stop, go back, lower the learning rate or the process reward)",
         {
             "rollouts": len(high),
             "of": len(chosen),

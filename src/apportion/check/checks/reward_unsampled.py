@@ -29,8 +29,7 @@ def reward_unsampled(batch: Batch) -> Yields:
         f"{batch.reward_S[wrong[0]]:g}); {lost / mass:.0%} of the reward is earned by nobody, or goes to the next "
         "action",
         "put a reward on the action that earned it; an index of -1, one past the end, or padding taken for text are "
-        "the "
-        "usual reasons",
+        "the usual reasons",
         {"steps": len(wrong), "reward": lost, "of_reward": mass, "share": lost / mass},
         places(step_name(batch, int(s)) for s in wrong),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from apportion.check.findings import Finding, Yields, count
+from apportion.check.findings import Finding, Yields, count, places
 from apportion.check.measures.state_groups import company
-from apportion.check.moves import Moves
+from apportion.check.moves import Moves, step_name
 from apportion.check.registry import register
 from apportion.units import Units
 
@@ -33,11 +33,10 @@ def state_alone(units: Units) -> Yields:
         "state-alone",
         "info",
         f"{met} of {count(len(later), 'step')} after the first ({share:.0%}) are in a state that another rollout of "
-        "the "
-        "group visits: methods on state groups (gigpo, anchor, hgpo) have next to nothing to compare and fall back to "
-        "the episode",
+        "the group visits: methods on state groups (gigpo, anchor, hgpo) have next to nothing to compare and fall "
+        "back to the episode",
         "loosen the key (`--states normalised`), sample more rollouts per task, or use a method that needs no "
-        "recurring "
-        "states (`apportion recommend`)",
+        "recurring states (`apportion recommend`)",
         {"met": met, "of": len(later), "share": 1 - share},
+        places(step_name(units.batch, int(s)) for s in later[~company(moves)[later]]),
     )

@@ -35,7 +35,7 @@ def under_grouped(units: Units) -> Yields:
     keys = rule.keys(texts, groups)
     scrubbed_S = labels([text if text.startswith("ids:") else key for text, key in zip(texts, keys, strict=True)])
     state_S, merged_S = moves.state_S, labels(scrubbed_S, units.group_of_S)
-    noise = [f"{rule.name}, like {rule.examples[0]!r}" for rule in rule.report(texts, groups).rules if rule.examples]
+    noise = [_described(one.name, one.examples[0]) for one in rule.report(texts, groups).rules if one.examples]
     yield from _starts(moves, state_S, merged_S, noise)
     yield from _anywhere(moves, state_S, merged_S, noise)
 
@@ -95,8 +95,7 @@ def _anywhere(moves: Moves, state_S: IntArray, merged_S: IntArray, noise: list[s
         "warning",
         f"{gap:.0%} of {count(before, 'state')} vanish without {_listed(noise)}: {len(widest)} keys, like "
         f"{moves.key_text(spots[0])!r} and {moves.key_text(spots[-1])!r}, are one state; steps in them have nobody to "
-        "be "
-        "compared with",
+        "be compared with",
         "cut with states='normalised' or 'learned' (`--states learned`), or log Step.state without what changes by "
         "itself",
         {
@@ -120,6 +119,13 @@ def _same_future(moves: Moves, state_S: IntArray, merged_S: IntArray) -> tuple[f
     _, futures = distinct_per(place, merged_S[moves.next_S[follows]])
     seen = states > 1
     return (float(np.mean(futures[seen] == 1)) if seen.any() else 0.0), int(np.count_nonzero(seen))
+
+
+def _described(rule: str, example: str) -> str:
+    """``what follows 'id' ('id 559')``, ``the date ('2026-03-12 10:20')``."""
+    learned = rule.removeprefix("learned after ")
+    what = f"what follows {learned}" if learned != rule else f"the {rule}"
+    return f"{what} ({short(example, 40)!r})"
 
 
 def _listed(noise: list[str]) -> str:
