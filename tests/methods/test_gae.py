@@ -6,7 +6,7 @@ import pytest
 
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
-from apportion.errors import DataError
+from apportion.errors import ConfigError, DataError
 from apportion.units import by_token
 from tests.make import random_units, units_of
 from tests.plain import plain
@@ -40,6 +40,69 @@ def test_worked_example_across_an_observation(gamma, lam, want):
     credit = assign("gae", two_turns(1.0, [0.5, 0.6, 0.8, 0.9]), gamma=gamma, lam=lam)
     np.testing.assert_allclose(credit.advantage_S, want, atol=5e-7)
     assert credit.to_tokens().advantage_T[2:4].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("gamma", "lam", "want"),
+    [
+        (1.0, 0.95, [0.374729, 0.289188, 0.195, 0.1]),
+        (1.0, 1.0, [0.5, 0.4, 0.2, 0.1]),
+        (0.99, 0.95, [0.333358, 0.254501, 0.185050, 0.1]),
+    ],
+)
+def test_observations_of_value_zero(gamma, lam, want):
+    # the same as OpenRLHF has it: two more states of value 0, each with a discount
+    units = two_turns(1.0, [0.5, 0.6, 0.8, 0.9])
+    credit = assign("gae", units, gamma=gamma, lam=lam, observations="zero")
+    np.testing.assert_allclose(credit.advantage_S, want, atol=5e-7)
+
+
+def slow_through_zeros(rollout, gamma, lam):
+    """Token by token over the whole row, from the first sampled token to the last."""
+    row, own = [], []
+    for step in rollout.steps:
+        row += [(0.0, 0.0)] * len(step.prompt_ids)
+        own += range(len(row), len(row) + len(step.ids))
+        row += [[0.0, v] for v in step.token_values]
+        if step.reward is not None and own:
+            at = own[-1]
+            row[at] = [row[at][0] + step.reward, row[at][1]]
+    row = row[: own[-1] + 1]
+    after = rollout.final_value if rollout.steps[-1].truncated and rollout.final_value is not None else 0.0
+    out, carry, ahead = {}, 0.0, after
+    for t in reversed(range(own[0], len(row))):
+        r, v = row[t]
+        carry = r + gamma * ahead - v + gamma * lam * carry
+        out[t], ahead = carry, v
+    return [out[t] for t in own]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_observations_of_value_zero_equal_the_slow_reference(seed):
+    rng = np.random.default_rng([seed, 5])
+    rollouts = []
+    for _ in range(4):
+        steps = []
+        for _ in range(int(rng.integers(1, 5))):
+            n = int(rng.integers(1, 4))
+            steps.append(Step(prompt_ids=[7] * int(rng.integers(0, 4)), ids=[1] * n, token_values=rng.normal(size=n),
+                              reward=float(rng.normal())))  # fmt: skip
+        steps[-1] = dataclasses.replace(steps[-1], truncated=bool(rng.random() < 0.5))
+        rollouts.append(Trajectory(steps, final_value=float(rng.normal()) if rng.random() < 0.5 else None))
+    gamma, lam = rng.uniform(0.5, 1, size=2).tolist()
+    units = by_token(Batch.from_trajectories(rollouts))
+    got = assign("gae", units, gamma=gamma, lam=lam, observations="zero").advantage_S
+    np.testing.assert_allclose(got, [a for t in rollouts for a in slow_through_zeros(t, gamma, lam)], atol=1e-12)
+    if not any(step.prompt_ids.size for t in rollouts for step in t.steps[1:]):
+        np.testing.assert_array_equal(got, assign("gae", units, gamma=gamma, lam=lam).advantage_S)
+
+
+def test_observations_are_crossed_or_of_value_zero():
+    units = two_turns(1.0, [0.5, 0.6, 0.8, 0.9])
+    with pytest.raises(ConfigError, match="gae: observations is 'stop'; give 'cross' or 'zero'"):
+        assign("gae", units, observations="stop")
+    with pytest.raises(ConfigError, match="gae: observations='zero' is of tokens, the units are steps; cut with by_"):
+        assign("gae", random_units(0, forks=False), observations="zero")
 
 
 def test_whitened_over_the_sampled_tokens():

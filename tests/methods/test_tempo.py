@@ -29,6 +29,13 @@ def test_worked_example():
     assert tempo(words, outcomes) == [[2 * a for a in row] for row in plain]
 
 
+def test_the_released_epsilon():
+    words, outcomes = ["ABCE", "ABDE", "AFE", "AFGE"], [1, 0, 0, 0]
+    np.testing.assert_allclose(
+        tempo(words, outcomes, epsilon=1e-6)[0], np.array([0.75, 1, 1.25, 0.75]) / (0.5 + 1e-6), rtol=1e-12
+    )
+
+
 def test_who_parts_at_once_gets_the_first_token_twice():
     assert tempo(["AX", "BX", "CX", "DX"], [1, 0, 0, 0]) == [[3, 1.5], [-1, -0.5], [-1, -0.5], [-1, -0.5]]
 
