@@ -11,7 +11,7 @@ import pytest
 from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
-from apportion.report import demo_report
+from apportion.report import demo_report, pages
 from apportion.units import by_step, by_token
 from tests.make import random_units
 from tests.report.browser import Browser, Page
@@ -33,19 +33,19 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def show(tmp_path, browser):
     """Write a page, open it, and look: `show(credits, "#t=2")`."""
-    pages = []
+    opened = []
 
     def show(source, fragment="", html=None, **options):
         path = tmp_path / "page.html"
         path.write_bytes((html or html_of(source, **options.pop("report", {}))).encode("utf-8"))
         page = Page(browser, **options)
-        pages.append(page)
+        opened.append(page)
         page.open(path.as_uri() + fragment)
         assert page.value("document.documentElement.dataset.ready"), page.text("#problem")
         return page
 
     yield show
-    for page in pages:
+    for page in opened:
         assert page.problems == []
         assert [url.partition("#")[0] for url in page.requests] == [(tmp_path / "page.html").as_uri()]
         page.close()
@@ -292,6 +292,37 @@ def test_turns_and_agents_are_means_over_tokens(show):
     assert page.texts(".span-head bdi") == ["ann", "bob"]
 
 
+def test_parts_leave_out_what_is_unknown(show):
+    batch = Batch.from_trajectories([Trajectory([Step(action="one two three", reward=1.0)])])
+    values = np.array([0.6, 0.2, 0.1])
+    parts = {"a": np.array([0.5, 0.0, 0.3]), "b": np.array([0.1, 0.2, -0.2])}
+    page = show(Credit(values, by_token(batch), parts=parts, known_S=np.array([True, False, True])), "#part=1")
+    assert page.texts(".margin .pill") == ["+0.40"]  # (0.5 + 0.3) / 2
+    assert page.texts(".detail td.num")[:3] == ["+0.40", "−0.050", "+0.35"]
+    assert page.attributes(".run", "data-sign") == ["+", "?", "+"]
+
+
+def test_stacked_parts_have_their_sizes_and_fit(show):
+    batch = Batch.from_trajectories([Trajectory([Step(action=a, reward=0.0) for a in ("a", "b")])])
+    parts = {"up": np.array([4.0, 0.5]), "down": np.array([-2.0, 0.5]), "more": np.array([2.0, 0.0])}
+    page = show(Credit(sum(parts.values()), by_step(batch), parts=parts), "#part=stacked")
+    place = (
+        "[...document.querySelectorAll('%s')].map((e) => e.getBoundingClientRect()).map((box) => [box.top, box.bottom])"
+    )
+    up, down, more, *second = page.value(place % ".column .block")
+    height = [bottom - top for top, bottom in (up, down, more)]
+    assert height == pytest.approx([2 * height[2], height[2], height[2]], abs=0.5)
+    assert (up[0], up[1]) == pytest.approx((more[1], down[0]), abs=0.6)  # one on the other, and blame below zero
+    assert len(second) == 2
+    nets = page.value(place % ".column .net")
+    zero = down[0]
+    assert zero - nets[0][0] == pytest.approx(4 * height[2] / 2, abs=2)
+    ((top, bottom),) = page.value(place % ".columns:not(.less)")
+    assert top <= min(more[0], up[0])
+    assert max(down[1], up[1]) <= bottom
+    assert page.texts(".legend span") == ["up", "down", "more", "their sum"]
+
+
 def test_methods_stand_side_by_side(show):
     page = show(three_rollouts(), "#t=2&s=2&view=compare")
     assert page.texts("#compare table:first-of-type tbody tr td:nth-child(4) .pill")[:3] == ["+0.10", "+0.60", "0"]
@@ -313,6 +344,11 @@ def test_the_state_graph_tells_who_went_where(show):
     )
     assert page.count(".edge") == 1 + 2 + 2
     assert page.count(".edge.own") == 3
+    page.click(".graph-card summary")
+    assert page.texts(".graph-card tbody tr td:nth-child(-n+4)")[:8] == [
+        *("start", "", "the crossroads", "12"),
+        *("the crossroads", "right (6×)", "a cellar", "6"),
+    ]
     assert "left" in page.text(".who")
     page.value("document.querySelectorAll('.node.state')[1].focus()")
     page.press("Enter")
@@ -320,6 +356,28 @@ def test_the_state_graph_tells_who_went_where(show):
     assert "the crossroads" not in page.text(".state-text")
     page.click(".who .chip")
     assert page.attributes("section.view:not([hidden])", "id") == ["trajectories"]
+
+
+def test_every_way_of_the_graph_can_be_seen(show):
+    """Steps in states of their own lie between: the line is dashed, and there."""
+    rollouts = [
+        Trajectory(
+            [
+                Step(observation="hall", action="go", reward=0.0),
+                Step(observation=f"room {n}", action="stop", reward=n / 10),
+            ],
+            id=f"{n}",
+            group="g",
+        )
+        for n in range(11)
+    ]
+    page = show(assign("grpo", by_step(Batch.from_trajectories(rollouts))), "#t=1&s=1&view=states")
+    assert page.count(".edge.dashed") == 4
+    hidden = "['path.edge', 'g.node'].flatMap((kind) => [...document.querySelectorAll(kind)]).filter((e) => "
+    hidden += "getComputedStyle(e).clipPath !== 'none' || getComputedStyle(e).visibility !== 'visible').length"
+    assert page.value(hidden) == 0
+    assert page.texts(".node.end .strong") == ["0 to 0.25", "0.25 to 0.50", "0.50 to 0.75", "0.75 to 1.00"]
+    assert page.texts(".node.end .fine") == ["3 rollouts", "2 rollouts", "3 rollouts", "3 rollouts"]
 
 
 def test_a_verdict_that_outcomes_support_says_so(show):
@@ -373,6 +431,19 @@ def test_a_long_trajectory_is_drawn_as_far_as_one_looks(show):
     page = show(Credit(np.ones(len(units)), units), "#t=1&s=500")
     assert page.count("article") == 519
     assert page.attributes("article[aria-current=true]", "id") == ["step-499"]
+
+
+def test_transcripts_come_page_by_page(show, monkeypatch):
+    monkeypatch.setattr(pages, "WEIGHT", 1)
+    rollouts = [Trajectory([Step(observation=f"room {n}", action=f"act {n}", reward=1.0)]) for n in range(5)]
+    page = show(Credit(np.arange(5.0), by_step(Batch.from_trajectories(rollouts))), "#t=2")
+    for n in (1, 2, 3, 4):
+        page.until(f"document.querySelector('.action')?.textContent === 'act {n}'")
+        assert page.texts(".row[aria-current=true] .name") == [str(n)]
+        page.press("j")
+    page.choose("#filter", "ACT 3")
+    page.until("document.getElementById('count').textContent.startsWith('1 of 5')")
+    assert listed(page) == "3"
 
 
 def test_a_damaged_page_says_so(tmp_path, browser):

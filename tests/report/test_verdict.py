@@ -142,7 +142,10 @@ def test_other_methods_are_heard():
         assign("grpo", units),
     ]
     credits = [dataclasses.replace(c, method=name) for c, name in zip(credits, "abcd", strict=True)]
-    assert verdict_of(credits)["why"][1] == "also first by b; not first by c (step 2); d tells no steps apart"
+    assert (
+        verdict_of(credits)["why"][1]
+        == "other methods: also first by b; not first by c (step 2); d tells no steps apart"
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))

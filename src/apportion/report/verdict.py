@@ -153,7 +153,7 @@ def _agreement(
         told.append(f"not first by {', '.join(against)}")
     if silent:
         told.append(f"{', '.join(silent)} {'tells' if len(silent) == 1 else 'tell'} no steps apart")
-    return "; ".join(told) or None
+    return f"other methods: {'; '.join(told)}" if told else None
 
 
 def _why_unknown(trajectory: Mapping[str, Any], label: str) -> str:

@@ -19,18 +19,18 @@ function drawGraph(graph, chosen, choose) {
     .map((edge) => edgePath(edge, byKey, most));
   const boxes = graph.nodes.map((node) => nodeBox(node, widest, chosen, choose));
   return h("div", { class: "graph-pane", tabindex: "0", role: "group", "aria-label": "State graph; the same is in the tables below" },
-    svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}` }, svg("g", { class: "edges" }, ...lines), ...boxes));
+    svg("svg", { class: "graph", width: width + 4, height, viewBox: `-2 0 ${width + 4} ${height}` }, svg("g", { class: "edges" }, ...lines), ...boxes));
 }
 
 function edgePath(edge, byKey, most) {
   const mean = average(known(edge.credits));
-  const path = paint(svg("path", { class: "edge" + (edge.rollouts.has(now.t) ? " own" : "") + (edge.unseen ? " unseen" : ""), d: edgeLine(byKey.get(edge.from), byKey.get(edge.to)) },
+  const path = paint(svg("path", { class: "edge" + (edge.rollouts.has(now.t) ? " own" : "") + (edge.unseen ? " dashed" : ""), d: edgeLine(byKey.get(edge.from), byKey.get(edge.to)) },
     svg("title", null, edgeWords(edge, byKey))), edge.credits.length ? mean : 0, scale());
   path.style.setProperty("--width", (1 + 5 * edge.rollouts.size / most).toFixed(2) + "px");
   return path;
 }
 
-const nodeName = (node) => (node.kind === "start" ? "start" : node.kind === "end" ? (node.outcome === null ? "not scored" : "outcome " + brief(node.outcome)) : node.words);
+const nodeName = (node) => (node.kind === "start" ? "start" : node.kind === "end" ? node.name : node.words);
 const didWhat = (edge) => [...edge.actions].sort((a, b) => b[1] - a[1]).map(([did, n]) => `${preview(did, 80) || "nothing"}${n > 1 ? ` (${n}×)` : ""}`);
 
 function edgeWords(edge, byKey) {

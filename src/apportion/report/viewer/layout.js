@@ -3,6 +3,19 @@
 const NODE = { wide: 166, high: 52, apart: 66, gap: 14 };
 const MOST_NODES = 36;
 const START = "start";
+const ENDS = 6, RANGES = 4; // so many outcomes are ends of their own; more are put into so many ranges
+
+/** The end of a rollout with an outcome, among those of its group. */
+function endNames(members) {
+  const kinds = [...new Set(known(members.map((t) => D.trajectories[t].outcome)))];
+  const low = kinds.reduce((a, b) => Math.min(a, b), Infinity), wide = (kinds.reduce((a, b) => Math.max(a, b), -Infinity) - low) / RANGES;
+  return (outcome) => {
+    if (outcome === null) return "not scored";
+    if (kinds.length <= ENDS) return "outcome " + brief(outcome);
+    const k = Math.min(RANGES - 1, Math.floor((outcome - low) / wide));
+    return `${plain(low + k * wide)} to ${plain(low + (k + 1) * wide)}`;
+  };
+}
 
 /** Nodes {key, kind, state?, rollouts, …} and edges {from, to, rollouts, actions, credits, unseen} of one group. */
 function groupGraph(g, most = MOST_NODES) {
@@ -12,8 +25,9 @@ function groupGraph(g, most = MOST_NODES) {
   if (own.includes(now.state)) kept.add(now.state);
   const nodes = new Map();
   const edges = new Map();
-  const node = (key, make) => { if (!nodes.has(key)) nodes.set(key, { key, rollouts: new Set(), ranks: [], stays: 0, ...make }); return nodes.get(key); };
+  const node = (key, make) => { if (!nodes.has(key)) nodes.set(key, { key, rollouts: new Set(), ranks: [], ...make }); return nodes.get(key); };
   const members = D.groups[g].members.filter((t) => has(t));
+  const endName = endNames(members);
   for (const t of members) {
     const { steps } = page.trajectories[t];
     let from = node(START, { kind: "start" }), place = -1, unseen = 0, rank = 0;
@@ -35,12 +49,11 @@ function groupGraph(g, most = MOST_NODES) {
       const to = node("s" + step.state, { kind: "state", at: step.state, state: page.states[step.state] });
       if (!to.rollouts.has(t)) to.ranks.push(rank++);
       to.rollouts.add(t);
-      if (to === from && unseen === 0) to.stays += 1;
-      else arrive(to);
+      arrive(to); // also where it stayed: the table tells of it, the picture does not draw it
       from = to; place = s; unseen = 0;
     });
-    const { outcome } = D.trajectories[t];
-    const to = node("end " + outcome, { kind: "end", outcome });
+    const name = endName(D.trajectories[t].outcome);
+    const to = node("end " + name, { kind: "end", name });
     to.rollouts.add(t);
     arrive(to);
   }
@@ -79,11 +92,13 @@ function layOut({ nodes, edges }) {
     }
   }
   const tallest = Math.max(...[...columns.values()].map((list) => list.length));
-  const height = tallest * (NODE.high + NODE.gap) + 60;
+  const columnOf = new Map(nodes.map((node) => [node.key, node.column]));
+  const back = edges.some(({ from, to }) => from !== to && columnOf.get(to) <= columnOf.get(from));
+  const height = tallest * (NODE.high + NODE.gap) + (back ? 64 : 24);
   for (const node of nodes) {
     node.wide = node.kind === "state" ? NODE.wide : 104;
     node.x = node.column === 0 ? 0 : 104 + NODE.apart + (node.column - 1) * (NODE.wide + NODE.apart);
-    node.y = height / 2 - 20 + place.get(node.key) * (NODE.high + NODE.gap) - NODE.high / 2;
+    node.y = height / 2 - (back ? 20 : 0) + place.get(node.key) * (NODE.high + NODE.gap) - NODE.high / 2;
   }
   return { width: Math.max(...nodes.map((node) => node.x + node.wide)) + 2, height };
 }
@@ -93,7 +108,8 @@ function edgeLine(from, to) {
   const y1 = from.y + NODE.high / 2, y2 = to.y + NODE.high / 2;
   if (to.column > from.column) {
     const x1 = from.x + from.wide, x2 = to.x, bend = Math.max(28, (x2 - x1) / 2);
-    return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+    const around = to.column - from.column > 1 ? (y2 > y1 ? 1 : -1) * 1.4 * NODE.high : 0; // past the boxes between
+    return `M${x1} ${y1}C${x1 + bend / 2} ${y1 + around} ${x2 - bend} ${y2 + around / 2} ${x2} ${y2}`;
   }
   const x1 = from.x + from.wide / 2 + 14, x2 = to.x + to.wide / 2 - 14, low = 26 + Math.abs(from.column - to.column) * 7;
   const b1 = from.y + NODE.high, b2 = to.y + NODE.high;
