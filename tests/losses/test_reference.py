@@ -131,6 +131,15 @@ def test_gspo_token_has_the_value_of_gspo():
     assert_allclose(losses.gspo_token(given), losses.gspo(given), rtol=1e-12)
 
 
+def test_with_one_credit_a_row_gspo_token_has_the_gradient_of_gspo():
+    rng = np.random.default_rng(2)
+    row = np.repeat([0, 1, 2], [4, 1, 5])
+    given = tokens(np.array([0.7, -1.3, 0.2])[row], rng.normal(size=10) * 0.1, -rng.exponential(size=10), row=row)
+    want = gradient(losses.gspo, given, eps_low=0.2, eps_high=0.2)
+    assert np.abs(want).min() > 0.01  # nothing is clipped away
+    assert_allclose(gradient(losses.gspo_token, given, eps_low=0.2, eps_high=0.2), want, rtol=1e-6)
+
+
 def test_gspo_token_of_rows_of_one_token_is_ppo():
     rng = np.random.default_rng(1)
     given = tokens(rng.normal(size=9), rng.normal(size=9) * 0.3, -rng.exponential(size=9), row=np.arange(9))
