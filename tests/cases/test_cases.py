@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from apportion.assign import assign
+from apportion.check import check_credit
+from apportion.check.significance import rank_correlation
+from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import centre, gae_padded, to_go, to_go_padded
 from apportion.numerics.minform import min_form
@@ -257,6 +260,34 @@ def test_h2_long_successes_keep_their_credit():
     credit = assign("dr_grpo", units)
     assert credit.advantage_S.max() == right["success_advantage_by_traj"]
     assert units.outcome_N.mean() == right["mean_traj_level"]
+    by_row = assign("grpo", units, scale="none", votes="row")
+    assert by_row.advantage_S.max() == right["success_advantage_by_row"]
+    first = np.flatnonzero(np.append(True, np.diff(units.traj_of_S) > 0))
+    for made in (credit, by_row):  # row weighting moves the mean, not who goes with whom
+        assert rank_correlation(made.advantage_S[first], np.array(given["tool_calls"])) == pytest.approx(
+            right["corr_advantage_tool_calls"]
+        )
+
+
+def test_h2_credit_that_goes_with_length_is_found():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(1, 9, size=40)
+    units = by_step(
+        Batch.from_trajectories(
+            Trajectory(
+                [Step(prompt_ids=[1], ids=[2]) for _ in range(n)], outcome=float(rng.integers(2)), group=str(k % 4)
+            )
+            for k, n in enumerate(rows)
+        )
+    )
+
+    def told(credit):
+        return [f.evidence["correlation"] for f in check_credit(credit) if f.code == "credit-confounded/length"]
+
+    assert told(assign("dr_grpo", units)) == []
+    longer = Credit(rows[units.traj_of_S] - 4.5, units)
+    (correlation,) = told(longer)
+    assert correlation > 0.9
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------

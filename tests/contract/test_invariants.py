@@ -1,7 +1,7 @@
 """What the specifications demand of every method, and which tests hold it.
 
-Each line of `HELD` is one demand and the tests (file::function) that fail when it is broken; a test keeps the names true.
-The general ones run over the registry, so a new method is held to them by being registered.
+Each entry of `HELD` is one demand and the tests (file::function) that fail when it is broken; a test keeps the names
+true. The general ones run over the registry, so a new method is held to them by being registered.
 """
 
 import ast
@@ -32,7 +32,7 @@ HELD = {
     ),
     "tokens of the environment, put in anywhere, change nothing": (
         "contract/test_every_method.py::test_contract",  # check_context_tokens
-        "methods/test_tempo.py::test_observations_are_walked_through_and_get_nothing",  # where they say who shares a prefix
+        "methods/test_tempo.py::test_observations_are_walked_through_and_get_nothing",
     ),
     "the width of the padding changes nothing": (
         "credit/test_tokens.py::test_padding_and_splitting_hold_the_same_numbers",
