@@ -284,7 +284,7 @@ def test_the_price_of_a_large_batch_is_scaled():
     told = ap.recommend(batch, have=["policy", "environment"], max_tokens=50).of("vineppo").cost
     price = ap.cost("vineppo", ap.by_step(batch), max_tokens=50)
     assert not told["exact"]
-    assert told["requests"] == pytest.approx(price.requests, rel=0.1)
+    assert told["requests"] == pytest.approx(price.requests, rel=0.2)
 
 
 CAUTIONS = {

@@ -16,7 +16,7 @@ from apportion.recommend.facts import facts_of
 from apportion.recommend.guide import Guide, Rule, guide
 from apportion.units import CUTS, StateRule, Units, by_step
 
-PRICED = 2_000
+PRICED = 500
 """Steps of which a price is made; that of larger batches is scaled from whole groups with about so many."""
 CLASSES = {"judge": "judge calls", "extra samples": "extra rollouts", "extra scoring": "extra passes"}
 
