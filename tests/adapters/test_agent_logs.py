@@ -475,6 +475,15 @@ def test_a_rewritten_history_is_told_whole(tmp_path):
     assert notes["histories that do not extend what the agent saw before: told whole, fresh"] == 1
 
 
+def test_what_the_last_tool_returned_is_the_final_observation(tmp_path):
+    record = otlp_record()
+    last = next(span for span in spans(record) if span["name"] == "tool")
+    last["attributes"].append(attribute("gen_ai.tool.call.result", "b.txt"))
+    assert one(tmp_path, record)[0].final_observation is None  # a later call shows it
+    last["startTimeUnixNano"] = "9"
+    assert one(tmp_path, record)[0].final_observation == "[tool ls] b.txt"
+
+
 def test_evaluations_are_the_outcome(tmp_path):
     record = otlp_record()
     score = {"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": 0.75}}

@@ -296,3 +296,75 @@ def test_a_log_that_packs_well_is_read(tmp_path):
     path.write_bytes(gzip.compress(data))
     assert path.stat().st_size * 50 < len(data)
     assert len(read(path)[0]) == 6000
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+
+    def write(rows, name="rows.parquet", **options):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name, **options)
+        return tmp_path / name
+
+    return write
+
+
+def test_fuzz_parquet(table, tmp_path):
+    rng = random.Random(3)
+    whole = table(WRITTEN["trl"].values).read_bytes()
+    counts = set()
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(4, len(data))] = rng.randrange(256)
+        path = tmp_path / "bad.parquet"
+        path.write_bytes(bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
+        for form in (None, "trl"):
+            counts.add(outcome_of(path, form))
+    assert counts >= {0, 4}
+
+
+def test_a_row_group_that_unpacks_to_too_much_is_refused(table, monkeypatch):
+    from apportion.adapters.readers import rows
+
+    path = table([{"step": 1, "prompt": "p", "completion": "x" * 100_000, "advantage": 0.0}])
+    assert path.stat().st_size < 20_000
+    assert outcome_of(path, None) == 1
+    monkeypatch.setattr(rows, "LONGEST", 1 << 10)
+    with pytest.raises(FormatError, match=r"row group 0 unpacks to 0 MiB; write smaller row groups"):
+        read(path, "trl")
+
+
+def test_what_arrow_has_and_json_has_not_becomes_text(table):
+    import datetime
+
+    row = WRITTEN["trl"].values[0]
+    stamp = datetime.datetime(2025, 1, 2, 3, 4, 5)
+    (trajectory,), _ = read(table([{**row, "when": stamp, "raw": b"\xffab", "none": None, "nested": {"at": [stamp]}}]))
+    text = "2025-01-02 03:04:05"
+    assert trajectory.meta == {
+        "step": 3,
+        "advantage": 0.5,
+        "when": text,
+        "raw": "\ufffdab",
+        "nested": {"at": [text]},
+    }
+
+
+def test_places_in_a_table_are_rows(table):
+    rows = [*WRITTEN["trl"].values, {**WRITTEN["trl"].values[0], "completion": None}]
+    path = table(rows)
+    with pytest.raises(FormatError, match=r"rows\.parquet, row 5: no 'completion'"):
+        read(path)
+    found, report = read(path, skip_bad=True)
+    assert (len(found), report.skipped.count) == (4, 1)
+
+
+def test_many_rows_are_streamed_in_order(table):
+    rows = [{**WRITTEN["trl"].values[0], "completion": f"a{k}"} for k in range(500)]
+    found, _ = read(table(rows, row_group_size=130))
+    assert [t.steps[0].action for t in found] == [f"a{k}" for k in range(500)]

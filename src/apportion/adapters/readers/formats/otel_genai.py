@@ -3,8 +3,8 @@
 Read: OTLP as JSON (one export a line, or one document) and what the SDKs' console exporter prints. Every call of a
 model is one turn, in time order; its agent is ``gen_ai.agent.name`` of the call or of the nearest span around it. A
 call shows its whole history: what an agent saw or said before is not told again, and a history that was rewritten is
-told whole and flagged ``fresh``. What tools returned is read from the history of the next call; other spans hold
-nothing more.
+told whole and flagged ``fresh``. What tools returned is read from the history of the next call, and behind the last
+call from their own spans.
 
 One rollout per trace, named by its id. The conventions know neither reward nor task: results of evaluations
 (``gen_ai.evaluation.result``) are the named parts of the outcome, and the outcome itself if there is one alone; the
@@ -108,6 +108,12 @@ def _convert(spans: Any, at: str, context: Context) -> Trajectory:
         if not shown:
             fold.steps[had] = replace(fold.steps[had], fresh=True)
         seen[agent or ""] = [*keys, _key(said[0])]
+    for span in spans:  # of what tools returned, only what no later call shows
+        result = span.attributes.get("gen_ai.tool.call.result")
+        if result is not None and span.start > told[-1][0].start:
+            name = span.attributes.get("gen_ai.tool.name")
+            text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+            fold.heard({"role": "tool", "name": name, "content": text}, at)
     chat = fold.close(truncated=False, terminated=False)
     root = next((span for span in spans if span.parent not in by_id), spans[0])
     outcomes = dict(_evaluations(spans, at))
