@@ -77,14 +77,15 @@ def flat(given):
 
 @cache
 def told():
-    """Options that *Deviates* of a method that asks nobody names."""
+    """Options that *Deviates* of a method that asks nobody gives as somebody's way: ``key="x"``, or (``key``)."""
     out = set()
     for name in names():
         doc = get(name).module_doc
         deviates = doc[doc.find("Deviates") :] if "Deviates" in doc else ""
-        quoted = " ".join(re.findall(r"``([^`]*)``", deviates))
+        valued = re.findall(r"(?<![\w.(])(\w+)=", " ".join(re.findall(r"``([^`]*)``", deviates)))
+        bare = re.findall(r"``(\w+)``", " ".join(re.findall(r"\(([^()]*``[^()]*)\)", deviates)))
         if not get(name).needs:
-            out |= {(name, key) for key in get(name).defaults if re.search(rf"(?<![\w.]){key}(?![\w(])", quoted)}
+            out |= {(name, key) for key in get(name).defaults if key in (*valued, *bare)}
     return out
 
 

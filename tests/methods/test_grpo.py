@@ -33,6 +33,13 @@ def test_the_epsilons_of_the_hosts():
     np.testing.assert_allclose(assign("grpo", units, ddof=0, epsilon=1e-8).advantage_S[0], 1.732051, atol=5e-7)
 
 
+def test_the_numbers_of_the_report_that_ended_it():
+    # verl-project/verl#6348: two rewards 1e-5 apart, std 7.07e-6
+    units = units_of([0, 0], [1, 1], [("A", 1.0), ("A", 1.00001)])
+    np.testing.assert_allclose(assign("grpo", units, epsilon=1e-6).advantage_S, [-0.6195, 0.6195], atol=2e-4)
+    np.testing.assert_allclose(assign("grpo", units, epsilon=1e-6, floor=1e-6).advantage_S, [-0.005, 0.005], atol=1e-5)
+
+
 def test_the_least_variance_of_an_earlier_verl():
     # outcomes 0.5 +- 1e-4: variance 2e-8 is below verl's epsilon 1e-6, which stood in for it: 1e-4 / (1e-3 + 1e-6)
     units = outcomes(0.5001, 0.4999, 1, 0, 2, 2, group="aabbcc")

@@ -10,8 +10,8 @@ Deviates  1. A trajectory counts once, however many rows or units it has; verl-a
           2. No epsilon is added to the std; TRL adds 1e-4, verl 1e-6 (``epsilon`` reproduces them).
           3. A group of one gets 0 and is counted; verl returns its raw score (``group_of_one``).
           4. Unscored, empty and failed members leave the statistics and are unknown.
-          5. The variance has no least value; one year's verl gave its vectorised form one, equal to the epsilon, and
-             took it away again under the same name (``floor``).
+          5. The variance has no least value; verl's vectorised form had one, equal to the epsilon, from
+             verl-project/verl#3635 until #6348 took it away again under the same name (``floor``).
 """
 
 import numpy as np
