@@ -48,6 +48,7 @@ def register(
     most: Callable[..., Sequence[Ask]] | None = None,
     scope: Literal["group", "batch"] | None = None,
     wide: Mapping[str, tuple[Any, ...]] | None = None,
+    carry: Callable[..., tuple[Credit, Any]] | None = None,
 ) -> Callable[[Callable[..., Credit]], Callable[..., Credit]]:
     """Put a pure function into the registry. The decorated function checks its input and stamps its result.
 
@@ -55,7 +56,7 @@ def register(
         name: ``name`` for built-ins, ``package/name`` for everybody else.
         unit: the level it is made for. units: the levels it accepts (default: any).
         family: "monte-carlo", "value", "transform", … — the row of the docs table.
-        reads, needs, source, holds, chain, kind, example, plan, most, wide: see `MethodSpec`.
+        reads, needs, source, holds, chain, kind, example, plan, most, wide, carry: see `MethodSpec`.
         scope: see `MethodSpec`; None = "group" where the law "local_to_group" holds, else "batch".
 
     Raises:
@@ -113,6 +114,7 @@ def register(
             most=None if most is None else _planned(name, most, defaults),
             scope=scope or ("group" if "local_to_group" in holds else "batch"),
             wide=MappingProxyType(dict(wide or {})),
+            carry=carry,
         )
         _SPECS[name] = spec
         return checked

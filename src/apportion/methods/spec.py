@@ -58,6 +58,8 @@ class MethodSpec:
         example: parameters for the contract tests, where a required parameter has no default.
         scope: "group" where a group gets the same numbers without the other groups, else "batch".
         wide: values of parameters with which a method of scope "group" looks at the whole batch.
+        carry: for a method that remembers earlier batches, ``(units, memory, **params) → (credit, news)``; see
+            `apportion.assign.assign_carrying`. The method itself is the same without memory.
     """
 
     name: str
@@ -80,6 +82,7 @@ class MethodSpec:
     most: Callable[..., Sequence[Ask]] | None = None
     scope: Literal["group", "batch"] = "batch"
     wide: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    carry: Callable[..., tuple[Credit, Any]] | None = None
 
     def beyond_group(self, params: Mapping[str, Any]) -> str:
         """What makes the numbers of a group depend on the other groups, ``"grpo(scale='batch')"``; "" if nothing."""
