@@ -7,7 +7,7 @@ from apportion.envs.conformance import CHECKS, conform, resolve
 from apportion.errors import EnvError
 from tests.envs.faulty import Corridor, Interfering
 
-NEEDS = {"babyai": "minigrid"}
+NEEDS = {"babyai": "minigrid", "searchqa": "bm25s", "webshop": "bm25s"}
 
 BUILT_IN = [name for name in names() if "/" not in name]  # other tests of this process register their own
 
@@ -19,8 +19,11 @@ VARIANTS = [
     ("keydoor", {"n": 2, "apples": 1, "horizon": 8}),
     ("alfworld", {"mode": "text", "show": "message"}),
     ("alfworld", {"show": "message", "split": "test"}),
+    ("colspec", {"mode": "text", "reward": "share"}),
+    ("mathword", {"mode": "choice"}),
     ("textcraft", {"mode": "text"}),
     ("textcraft", {"stock": "limited", "split": "test"}),
+    ("twentyq", {"mode": "text", "show_table": False}),
 ]
 
 
@@ -28,7 +31,7 @@ VARIANTS = [
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_environment_passes(name, check):
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"{name} needs the extra 'envs'")
+        pytest.importorskip(NEEDS[name], reason=f"{name} needs an extra")
     check(resolve(name))
 
 
