@@ -90,6 +90,20 @@ def test_a_changed_input_is_credited_again_and_a_touched_one_is_not(big, tmp_pat
     assert contents(out) == contents(tmp_path / "anew")
 
 
+def test_a_change_is_seen_at_the_same_size_and_at_the_same_time(big, tmp_path):
+    out = tmp_path / "out"
+    assign_files([big], out, "gigpo")
+    one, two = big / "part-0.parquet", big / "part-1.parquet"
+    assert b"parquet-cpp-arrow" in one.read_bytes()
+    one.write_bytes(one.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-cpp-Arrow"))  # as long as before
+    when = two.stat().st_mtime_ns
+    write(two, rollouts(2000, groups=3))
+    os.utime(two, ns=(when, when))  # no later than before
+    assert assign_files([big], out, "gigpo").redone == 2
+    assign_files([big], tmp_path / "anew", "gigpo")
+    assert contents(out) == contents(tmp_path / "anew")
+
+
 def test_an_added_input_is_credited_and_a_lost_one_is_told(big, tmp_path):
     out = tmp_path / "out"
     assign_files([big], out, "gigpo")
