@@ -10,8 +10,8 @@ sg[x] is x without a gradient. `gspo` spreads each token's credit evenly over it
 row's mean credit); credit per token or step needs `gspo_token` or a token ratio.
 
 Source    ppo arXiv:1707.06347, clip-higher arXiv:2503.14476, dual clip arXiv:1912.09729, two-sided clip (delta)
-          arXiv:2505.07291; gspo and gspo_token arXiv:2507.18071; cispo arXiv:2506.13585, whose paper leaves the
-          lower bound inactive.
+          arXiv:2505.07291 (INTELLECT-2), as TRL's documentation says; gspo and gspo_token arXiv:2507.18071; cispo
+          arXiv:2506.13585, whose paper leaves the lower bound inactive.
 Deviates  1. cispo's bounds are absolute (verl and SkyRL add 1, TRL takes `epsilon_high` as it is).
           2. The log-ratio is held within ±20 everywhere.
 """

@@ -13,6 +13,9 @@ from apportion.methods.spec import REQUIRED, MethodSpec
 LABELS = ("Use", "Source", "Compared", "Deviates")
 """Labels that open the docstring of every method file, in this order."""
 
+HANG = 10
+"""Columns in front of what a label says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -46,7 +49,7 @@ class Description:
         lines = [f"{self.name}({signature})", "", self.summary, "", self.formula, ""]
         for label in LABELS:
             if label in self.sections:
-                lines += [f"{label:<10}{_hang(self.sections[label], 10)}"]
+                lines += [f"{label:<{HANG}}{_hang(self.sections[label], HANG)}"]
         cuts = ", ".join(f"by_{level}" for level in self.units) or "any cut"
         lines += [
             f"{'Unit':<10}{self.unit} (accepts {cuts})",
@@ -105,7 +108,8 @@ def parse_docstring(doc: str) -> tuple[str, str, dict[str, str]]:
             label = match[1]
             sections[label] = [match[2]]
         elif label:
-            sections[label].append(line.strip())
+            inside = line.startswith(" " * HANG)  # a numbered list keeps the indent of its own
+            sections[label].append(line[HANG:].rstrip() if inside else line.strip())
         else:
             formula.append(line.rstrip())
     joined = {name: "\n".join(lines).strip() for name, lines in sections.items()}
