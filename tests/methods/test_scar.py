@@ -48,6 +48,7 @@ def test_worked_example():
     assert credit.notes["score_of_nothing"] == pytest.approx(0.1)
     assert credit.notes["share_beyond_total"] == pytest.approx(1 / 3)  # .516667 > .5
     assert credit.notes["rollouts_exact"] == 1
+    assert "orders_lost" not in credit.notes
     assert credit.cost.requests == 8
 
 
@@ -74,6 +75,7 @@ def test_worked_example_along_trees(sizes, tree, want):
     credit = assign("scar", units_of(*sizes), alpha=1.0, estimator="owen", tree=tree, ask=plays(GAME, sizes))
     assert credit.advantage_S == pytest.approx(want, abs=1e-6)
     assert credit.notes["rollouts_owen"] == 1
+    assert "orders_lost" not in credit.notes
 
 
 def test_worked_example_of_single_orders():

@@ -1,6 +1,7 @@
 """A judge as a resource: the one reminder, what no verdict costs, values, and what is refused before it is asked."""
 
 import json
+import math
 import re
 
 import pytest
@@ -187,7 +188,8 @@ def test_the_reservation_covers_both_tries_of_any_tokenizer():
     again = sent + 4 * REPEATED + len(reminder.encode())
     most = 2 * load_template("labels").tokens(2) + sent + again + 2 * FRAME_TOKENS
     assert load.prompt_tokens + load.most_generated == most
-    assert (load.exact, load.requests) == (False, 2)
+    assert (load.exact, load.requests, load.shared) == (False, 2, True)
+    assert load.prompt_tokens == math.ceil(sent / 4)  # an estimate, for people
 
 
 def pieces(messages):
