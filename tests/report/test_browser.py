@@ -12,8 +12,8 @@ from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
 from apportion.report import demo_report, pages
-from apportion.units import by_step, by_token
-from tests.make import random_units
+from apportion.units import CUTS, by_step, by_token
+from tests.make import random_batch, random_units
 from tests.report.browser import Browser, Page
 from tests.report.examples import HOSTILE, crossroads, hostile_credit, html_of, three_rollouts
 from tests.report.test_page import SUMMARY
@@ -444,6 +444,46 @@ def test_transcripts_come_page_by_page(show, monkeypatch):
     page.choose("#filter", "ACT 3")
     page.until("document.getElementById('count').textContent.startsWith('1 of 5')")
     assert listed(page) == "3"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_odd_rollouts_break_no_view(show, seed):
+    """Empty responses, forks, failed and unscored rollouts, cuts of every kind: each view, each rollout, no error."""
+    batch = random_batch(seed, parts=True, ids=seed % 2 == 0, values=seed % 2 == 0)
+    rng = np.random.default_rng(seed)
+    credits = []
+    for level in ("step", "token", "episode", "turn", "agent"):
+        units = CUTS[level](batch)
+        values = rng.normal(size=len(units))
+        known = rng.random(len(units)) < 0.8
+        parts = {"a": values / 2, "b": values / 2} if level == "token" else {}
+        credits.append(Credit(values, units, known_S=known, parts=parts, method=level))
+    page = show(credits)
+    for view in "123456":
+        page.press(view)
+        assert page.text("section.view:not([hidden])").strip()
+    page.press("1")
+    for _ in range(len(batch)):
+        page.press("x", "c", "b", "p", "m", "v", "j")
+    page.press("4", *["ArrowRight"] * 3, "2")
+    assert page.count("#problem:not([hidden])") == 0
+    page.click("#tab-groups")
+    page.click("#groups tbody tr")
+    assert page.text("#states").strip()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_whatever_can_be_reached_has_a_name(show, view):
+    page = show([crossroads(), crossroads().scaled(-1.0)], f"#view={view}")
+    nameless = page.value(
+        "[...document.querySelectorAll('button, select, input, summary, [role=button], [role=img], [role=group]')]"
+        ".filter((e) => e.checkVisibility() && !(e.getAttribute('aria-label') || e.textContent.trim()))"
+        ".map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+    headless = "[...document.querySelectorAll('table')].filter((e) => !e.querySelector('th') && !e.querySelector('td'))"
+    assert page.value(headless + ".length") == 0
+    assert page.attributes("[role=tab][aria-selected=true]", "id") == [f"tab-{view}"]
 
 
 def test_a_damaged_page_says_so(tmp_path, browser):

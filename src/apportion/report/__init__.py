@@ -1,7 +1,7 @@
 """Room: credit to look at, as one HTML file, on a local server, and in a terminal, all made from one versioned dict.
 
-`report` writes the file, `report_model` is the dict, `print_trajectory` shows one trajectory in a terminal, `serve`
-shows rollouts that are too many for a file.
+`report` writes the file, `report_model` is the dict, `text.print_trajectory` shows one trajectory in a
+terminal, `serve.ReportServer` shows rollouts that are too many for a file.
 """
 
 from apportion.report.demo import training_parts

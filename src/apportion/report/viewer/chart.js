@@ -47,7 +47,7 @@ function chart(t, c, less) {
     says ? figure(span.value, i === peak && !flat, { size: stacked ? space.size(span.value < 0 ? downs[i] : ups[i]) : space.size(span.value) }) : null);
   };
   return h("div", { class: "chart", data: { credit: c } },
-    h("div", { class: "label" },
+    h("div", { class: "label", title: label },
       less ? h("button", { class: "link", type: "button", title: "show this method", on: { click: () => go({ credit: c }) } }, label) : h("b", null, label),
       part >= 0 ? " · " + parts[part] : null),
     h("div", { class: "columns" + (less ? " less" : "") + (list.length > LONG_CHART ? " long" : ""), role: "group", "aria-label": `Credit of each ${now.by} by ${label}`, css: { "--zero-at": space.zero.toFixed(1) + "px" } },

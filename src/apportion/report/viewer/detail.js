@@ -18,7 +18,7 @@ function partsTable(t, s) {
 }
 
 const partRow = (name, value, most, sum) => h("tr", { class: sum ? "sum" : null },
-  h("td", { class: "name" }, name), h("td", { class: "wide" }, meter(value, most)), h("td", { class: "num" }, signed(value)));
+  h("td", { class: "name", title: name }, preview(name, 48)), h("td", { class: "wide" }, meter(value, most)), h("td", { class: "num" }, signed(value)));
 
 const alone = () => h("div", null, h("h3", null, "Same state elsewhere"),
   h("p", { class: "small muted" }, "No other step of this group was taken in the same state, so nothing can be compared here directly."));

@@ -135,7 +135,7 @@ function twoLines(text, most) {
   const lines = [""];
   for (const word of text.split(" ")) {
     const longer = lines[lines.length - 1] ? lines[lines.length - 1] + " " + word : word;
-    if (longer.length <= most) lines[lines.length - 1] = longer;
+    if (longer.length <= most || !lines[lines.length - 1]) lines[lines.length - 1] = longer;
     else if (lines.length < 2) lines.push(word);
     else { lines[1] += " …"; break; }
   }
