@@ -98,6 +98,15 @@ def test_the_group_can_be_asked_for(name, tmp_path):
     assert all(t.group is None or "#" in t.group for t in found)
 
 
+def test_groups_that_files_share_are_told(tmp_path):
+    for name in ("airline", "retail"):
+        lines(tmp_path / f"{name}.jsonl", WRITTEN["tau-bench"].values)
+    _, report = read(tmp_path)
+    note = "in a group of an earlier file: right if both ran the same tasks, else convert apart"
+    assert report.notes[note] == 3
+    assert read(tmp_path / "retail.jsonl")[1].notes[note] == 0
+
+
 def test_of_a_folder_the_files_of_one_format_can_be_asked_for(tmp_path):
     lines(tmp_path / "a.jsonl", WRITTEN["openai-chat"].values)
     lines(tmp_path / "b.jsonl", WRITTEN["atif"].values)
@@ -111,3 +120,22 @@ def test_of_a_folder_the_files_of_one_format_can_be_asked_for(tmp_path):
     assert [why for _, why in report.passed_over] == ["not atif", "not atif"]
     with pytest.raises(FormatError, match="no file of this folder holds rollouts of the format verl"):
         read(tmp_path, "verl")
+
+
+def test_a_broken_file_among_others_is_counted_or_raised(tmp_path):
+    lines(tmp_path / "a.jsonl", WRITTEN["atif"].values)
+    lines(tmp_path / "b.jsonl", [{"schema_version": "ATIF-v1.4", "steps": 5}] * 2)
+    data = gzip.compress(lines(tmp_path / "c.jsonl", WRITTEN["atif"].values * 2000).read_bytes())
+    (tmp_path / "c.jsonl").write_bytes(data[: len(data) // 2])
+    lines(tmp_path / "d.jsonl", WRITTEN["tau-bench"].values)
+    with pytest.raises(FormatError, match=r"b\.jsonl, line 1: no 'steps'"):
+        read(tmp_path)
+    found, report = read(tmp_path, skip_bad=True)
+    assert (len([t for t in found if t.group is None]) > 2, found[-1].group) == (True, "49")
+    assert report.skipped.count == 3
+    assert any("c.jsonl: the compressed data are damaged" in reason for reason in report.skipped.reasons)
+    (tmp_path / "a.jsonl").unlink()
+    (tmp_path / "c.jsonl").unlink()
+    (tmp_path / "d.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
+    with pytest.raises(FormatError, match=r"none of 4 records could be read; the first: .*b\.jsonl, line 1"):
+        read(tmp_path, skip_bad=True)

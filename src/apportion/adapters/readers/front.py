@@ -136,16 +136,44 @@ def _read(
     chosen: list[tuple[Path, Format]], context: Context, on_trajectory: Callable[[], object] | None
 ) -> Iterator[Trajectory]:
     report = context.report
-    for path, entry in chosen:
-        left_out = report.skipped if context.skip_bad else False
-        for trajectory in kept(_counted(entry.read(path, context), report), path, left_out):
+    file_of: dict[str, int] = {}
+    for number, (path, entry) in enumerate(chosen):
+        for trajectory in _of_file(path, entry, context, alone=len(chosen) == 1):
             report.trajectories += 1
             report.steps += len(trajectory.steps)
-            if entry.regroups and trajectory.steps[0].ids is None:
-                report.note("ids unknown: text only, words stand in for tokens")
+            if entry.regroups:
+                _remark(trajectory, file_of, number, report)
             if on_trajectory is not None:
                 on_trajectory()
             yield trajectory
+    if report.skipped.count and not report.trajectories:
+        first = report.skipped.reasons[0]
+        raise FormatError(f"{report.path}: none of {report.records} records could be read; the first: {first}")
+
+
+def _of_file(path: Path, entry: Format, context: Context, *, alone: bool) -> Iterator[Trajectory]:
+    """The trajectories of one file. Among others, one that is broken throughout is counted like a broken record."""
+    report = context.report
+    counted, good = report.skipped.count, 0
+    skipped = report.skipped if context.skip_bad else False
+    try:
+        for trajectory in kept(_counted(entry.read(path, context), report), path, skipped):
+            good += 1
+            yield trajectory
+    except FormatError as error:
+        if alone or not context.skip_bad:
+            raise
+        if good or report.skipped.count == counted:  # else its records are counted already, and there were no others
+            report.skipped.add(error)
+            report.records += 1
+
+
+def _remark(trajectory: Trajectory, file_of: dict[str, int], number: int, report: ReadReport) -> None:
+    """What is to be said of a rollout whatever its format."""
+    if trajectory.steps[0].ids is None:
+        report.note("ids unknown: text only, words stand in for tokens")
+    if trajectory.group is not None and file_of.setdefault(trajectory.group, number) != number:
+        report.note("in a group of an earlier file: right if both ran the same tasks, else convert apart")
 
 
 def _counted(items: Trajectories, report: ReadReport) -> Trajectories:
