@@ -375,6 +375,7 @@ def test_the_front_door_with_memory():
     assert memory.tick == 1
     assert remembers("pooled | whiten")
     assert not remembers("gigpo")
+    assert not remembers("pooled + grpo")
     for method in ("gigpo", "pooled + grpo"):
         with pytest.raises(ConfigError, match="does not remember earlier batches; give a method that does"):
             assign_carrying(method, units)

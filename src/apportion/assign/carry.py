@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apportion.assign.checked import check_expression
-from apportion.assign.expression import Leaf, Node, Pipe, leaves, render
+from apportion.assign.expression import Leaf, Node, Pipe, render
 from apportion.credit import Credit
 from apportion.errors import ConfigError
 from apportion.methods import get
@@ -15,12 +15,15 @@ from apportion.units import Units
 
 
 def remembers(method: str, params: Mapping[str, Any] | None = None) -> bool:
-    """Whether the expression has a method that gains by a memory of earlier batches.
+    """Whether `assign_carrying` takes the expression: a method that remembers, with transforms behind it or none.
 
     Raises:
         ConfigError: as `assign`.
     """
-    return any(get(leaf.name).carry is not None for leaf in leaves(check_expression(method, params)))
+    node = check_expression(method, params)
+    while isinstance(node, Pipe):
+        node = node.left
+    return isinstance(node, Leaf) and get(node.name).carry is not None
 
 
 def assign_carrying(method: str, units: Units, memory: Memory | None = None, **params: Any) -> tuple[Credit, Memory]:

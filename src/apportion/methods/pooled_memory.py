@@ -22,7 +22,7 @@ from apportion.numerics import FloatArray
 
 DECAYS = (0.6, 0.9, 0.97)
 EVIDENCE_DECAY = 0.95
-CAPACITY = 200_000
+CAPACITY = 50_000
 FORMAT = 1
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from apportion.assign import assign
+from apportion.assign import assign, assign_carrying, remembers
 from apportion.credit import Credit, TokenAdvantages
 from apportion.data import Batch
 from apportion.data.atomic import atomic_write
 from apportion.data.jsonl import write_jsonl
 from apportion.errors import CheckpointError, ConfigError
 from apportion.losses import check_pairing
+from apportion.methods.pooled_memory import Memory
 from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from apportion.train.clone import clone
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
@@ -31,7 +32,7 @@ from apportion.train.policy import Policy
 from apportion.train.rehearsal import rehearse
 from apportion.train.rollout import Collector, Rollouts
 from apportion.train.update import Objective, Tally, check_drift, minimise
-from apportion.units import CUTS
+from apportion.units import CUTS, Units
 
 TRAIN_STREAM, ORDER_STREAM = 1, 5
 
@@ -128,6 +129,7 @@ class _Run:
         self.reference: Policy | None = None
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
+        self.memory: Memory | None = None
         self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
@@ -174,6 +176,8 @@ class _Run:
         done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
         self.generated, self.episodes = counters["generated_tokens"], counters["episodes"]
         self.before, self.after = counters["before"], counters["after"]
+        if (remembered := counters.get("memory")) is not None:
+            self.memory = Memory.from_mapping(remembered)
         self.log = MetricsLog(
             self.folder, size=counters["metrics_bytes"], iteration=done + 1, tensorboard=self.config.tensorboard
         )
@@ -236,7 +240,7 @@ class _Run:
         batch = Batch.from_trajectories(collected.trajectories)
         clock.lap("batch")
         units = CUTS[config.cut](batch)
-        credit = assign(config.method, units, **config.method_params)
+        credit = self._credit(units)
         tokens = credit.to_tokens()
         clock.lap("credit")
         heard = self.listening(credit, index)
@@ -267,6 +271,14 @@ class _Run:
                 "credit_share": clock.seconds["credit"] / total,
             },
         }
+
+    def _credit(self, units: Units) -> Credit:
+        """With the memory of earlier batches, for a method that has one."""
+        method, params = self.config.method, self.config.method_params
+        if not remembers(method, params):
+            return assign(method, units, **params)
+        credit, self.memory = assign_carrying(method, units, self.memory, **params)
+        return credit
 
     def _update(self, index: int, tokens: TokenAdvantages) -> Tally:
         config, tally = self.config, Tally()
@@ -318,6 +330,7 @@ class _Run:
             "before": self.before,
             "after": self.after,
             "metrics_bytes": self.log.size,
+            "memory": None if self.memory is None else self.memory.to_mapping(),
         }
         save_checkpoint(
             self.folder / "checkpoints", done, self.policy.model, self.optimizer, counters, keep=self.config.keep
