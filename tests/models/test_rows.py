@@ -48,6 +48,7 @@ def test_every_token_is_where_a_plain_walk_puts_it(seed):
                     assert row[rows.at_T[t]] == token
                     context.append(token)
                     t += 1
+            assert rows.ids[rows.row_of_S[k]][: rows.after_S[k]].tolist() == context
             k += 1
         assert rows.ids[rows.row_of_N[n]][: rows.at_N[n]].tolist() == context
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from apportion.errors import CheckpointError
+from apportion.models.agentprm import AgentPRM
 from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
 from apportion.models.implicit import ImplicitReward
 from apportion.models.saving import described
 from apportion.models.value_head import ValueHead
 
-KINDS: dict[str, Any] = {"value_head": ValueHead, "implicit_reward": ImplicitReward}
+KINDS: dict[str, Any] = {"value_head": ValueHead, "agentprm": AgentPRM, "implicit_reward": ImplicitReward}
 """Every credit model by its name on the command line."""
 
 
@@ -36,4 +37,4 @@ def load(folder: str | Path, *, backbone: Backbone | None = None) -> Any:
     raise CheckpointError(f"{folder} holds a {kind!r}, which this version does not know; fit the model again")
 
 
-__all__ = ["KINDS", "Backbone", "Fitted", "ImplicitReward", "Settings", "TokenModel", "ValueHead", "load"]
+__all__ = ["KINDS", "AgentPRM", "Backbone", "Fitted", "ImplicitReward", "Settings", "TokenModel", "ValueHead", "load"]

@@ -116,7 +116,7 @@ class ImplicitReward(torch.nn.Module):
         return model
 
     def predict(self, batch: Batch) -> Batch:
-        """The same rollouts with the column ``prm_logp`` (of the fitted model) and ``ref_logp`` (of the reference), nats.
+        """The same rollouts with column ``prm_logp`` (of the fitted model) and ``ref_logp`` (of the reference), nats.
 
         `prime`, `itpo` and `implicit_q` make rewards of their difference. With reference="data", ``ref_logp`` stays.
         """

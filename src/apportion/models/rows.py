@@ -29,6 +29,7 @@ class Rows:
         ids: token ids of each row; the first is the start token, so no place is 0.
         row_of_T, at_T: row and place of each token of the batch.
         row_of_S, at_S: row and place of the action of each step, whether it has tokens or not.
+        after_S: place behind that action, in the same row.
         row_of_N, at_N: row and place behind each trajectory, its final observation included where it is text.
     """
 
@@ -37,6 +38,7 @@ class Rows:
     at_T: IntArray
     row_of_S: IntArray
     at_S: IntArray
+    after_S: IntArray
     row_of_N: IntArray
     at_N: IntArray
 
@@ -76,9 +78,8 @@ class _Layout:
         self.first_N = np.searchsorted(batch.traj_of_S, np.arange(len(batch) + 1))
         self.rows: list[IntArray] = []
         self.traj_of_row: list[int] = []
-        self.of_T, self.of_S, self.of_N = (
-            np.zeros((2, size), dtype=np.int64) for size in (len(batch.ids_T), len(batch.traj_of_S), len(batch))
-        )
+        self.of_T, self.of_N = (np.zeros((2, size), dtype=np.int64) for size in (len(batch.ids_T), len(batch)))
+        self.of_S = np.zeros((3, len(batch.traj_of_S)), dtype=np.int64)
 
     def add(self, n: int) -> None:
         """The rows of one trajectory."""
@@ -99,7 +100,7 @@ class _Layout:
             begin = size + np.cumsum(length) - length
             context = int(np.count_nonzero(~batch.sampled_T[lo:hi]))
             self.of_T[0, lo:hi], self.of_T[1, lo:hi] = len(self.rows), begin
-            self.of_S[:, k] = len(self.rows), size + int(length[:context].sum())
+            self.of_S[:, k] = len(self.rows), size + int(length[:context].sum()), size + int(length.sum())
             row += pieces
             size += int(length.sum())
         if rollout.final_observation and self.encode is not None:

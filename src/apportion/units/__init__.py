@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from apportion.units.cut import cut, with_batch
+from apportion.units.cut import cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
 from apportion.units.pieces import token_texts
+from apportion.units.predicted import with_batch
 from apportion.units.process import process_rewards, verdicts
 from apportion.units.segments import by_segment
 from apportion.units.similar import Blocks, Near

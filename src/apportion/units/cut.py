@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from apportion.data import Batch
-from apportion.errors import DataError
 from apportion.numerics import Array, FloatArray, IntArray, seg_count, seg_mean, seg_sum
 from apportion.units.state_keys import StateRule, state_keys, state_rule
 from apportion.units.units import Units
@@ -65,41 +63,14 @@ def cut(
         final_value_N=batch.final_value_N,
         truncated_N=batch.truncated_N,
         state_S=_states(batch, step_of_S, state) if has_states else None,
-        value_S=_values(batch, level, unit_of_T, step_of_S),
+        value_S=values_of(batch, level, unit_of_T, step_of_S),
         logp_S=None if batch.logp_T is None else seg_sum(batch.logp_T[own], unit, n=s_count),
         ref_logp_S=None if batch.ref_logp_T is None else seg_sum(batch.ref_logp_T[own], unit, n=s_count),
         entropy_S=None if batch.entropy_T is None else seg_mean(batch.entropy_T[own], unit, n=s_count),
         columns={name: seg_sum(column_T[own], unit, n=s_count) for name, column_T in batch.columns_T.items()},
-        reward_parts={name: _reward_part(part_S, unit_of_step, s_count) for name, part_S in batch.reward_parts.items()},
+        reward_parts={name: reward_part(part_S, unit_of_step, s_count) for name, part_S in batch.reward_parts.items()},
         outcome_parts=batch.outcome_parts,
         options=dict(options or {}),
-    )
-
-
-def with_batch(units: Units, batch: Batch) -> Units:
-    """The same units of the same rollouts after columns were predicted for them (values, log-probabilities, …).
-
-    Args:
-        units: any cut.
-        batch: `units.batch` with other columns; texts, tokens, rewards and flags as they were.
-
-    Raises:
-        DataError: other rollouts.
-    """
-    before = units.batch
-    if not (np.array_equal(before.ids_T, batch.ids_T) and np.array_equal(before.step_of_T, batch.step_of_T)):
-        raise DataError("with_batch: these are other rollouts than the units are cut from; predict for units.batch")
-    own, s_count = units.unit_of_T >= 0, len(units)
-    unit = units.unit_of_T[own]
-    return replace(
-        units,
-        batch=batch,
-        final_value_N=batch.final_value_N,
-        value_S=_values(batch, units.level, units.unit_of_T, units.step_of_S),
-        logp_S=None if batch.logp_T is None else seg_sum(batch.logp_T[own], unit, n=s_count),
-        ref_logp_S=None if batch.ref_logp_T is None else seg_sum(batch.ref_logp_T[own], unit, n=s_count),
-        entropy_S=None if batch.entropy_T is None else seg_mean(batch.entropy_T[own], unit, n=s_count),
-        columns={name: seg_sum(column_T[own], unit, n=s_count) for name, column_T in batch.columns_T.items()},
     )
 
 
@@ -133,7 +104,7 @@ def _rewards(batch: Batch, unit_of_step: IntArray, traj_of_S: IntArray) -> Float
     return reward_S
 
 
-def _reward_part(part_S: FloatArray, unit_of_step: IntArray, s_count: int) -> FloatArray:
+def reward_part(part_S: FloatArray, unit_of_step: IntArray, s_count: int) -> FloatArray:
     """One named part on the units that its steps' rewards arrive with; NaN where no step tells it."""
     told = np.isfinite(part_S) & (unit_of_step >= 0)
     unit = np.maximum(unit_of_step, 0)
@@ -168,7 +139,7 @@ def _states(batch: Batch, step_of_S: IntArray, state: StateRule) -> Array:
     return out
 
 
-def _values(batch: Batch, level: str, unit_of_T: IntArray, step_of_S: IntArray) -> FloatArray | None:
+def values_of(batch: Batch, level: str, unit_of_T: IntArray, step_of_S: IntArray) -> FloatArray | None:
     """Value before each unit: that of its first token, else (for cuts no finer than a step) that of its step."""
     if level not in ("token", "segment", "tree") and batch.value_S is not None:
         return batch.value_S[step_of_S]
