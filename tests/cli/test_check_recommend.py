@@ -71,6 +71,18 @@ def test_methods_are_credited_checked_and_compared(cli, clean):
     assert finding["message"].startswith("grpo | whiten: ")
 
 
+@pytest.mark.parametrize("name", ["credit.jsonl", "credit.parquet"])
+def test_a_file_of_credit_is_checked_with_its_rollouts(cli, looping, tmp_path, name):
+    credit = ap.assign("grpo | whiten", ap.by_step(ap.read(looping)))
+    ap.write(tmp_path / name, credit)
+    code, out, _ = cli("check", tmp_path / name, "--json")
+    document = json.loads(out)
+    codes = {finding["code"] for finding in document["findings"]}
+    assert code == 1
+    assert {"repetition", "normalised-twice"} <= codes
+    assert "credit-mass: grpo | whiten" in document["measures"]
+
+
 def test_a_method_that_the_data_do_not_carry_is_left_out_with_a_word(cli, clean):
     code, out, err = cli("check", clean, "--methods", "grpo,step_gae", "--json")
     assert code == 0

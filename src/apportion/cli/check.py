@@ -14,13 +14,14 @@ from apportion.errors import ApportionError, ConfigError
 
 if TYPE_CHECKING:
     from apportion.check import Findings
+    from apportion.credit import Credit
     from apportion.data import Batch
 
 INDENT = " " * 9
 
 
 def check(
-    path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
+    path: Path = typer.Argument(help="Rollouts (ours or a log in a known format), or credit that assign wrote."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for convert: what makes rollouts comparable."),
     states: str = typer.Option("exact", "--states", help="What counts as one state: exact, normalised, learned, near."),
@@ -37,7 +38,7 @@ def check(
     Example: apportion check runs.jsonl --methods grpo,gigpo
     """
     from apportion.adapters.readers import read_any
-    from apportion.check import Findings, check_rollouts, read_rollouts
+    from apportion.check import Findings, check_credit, check_rollouts, read_rollouts
     from apportion.units import STATES
 
     if states not in STATES:
@@ -46,19 +47,25 @@ def check(
     if beta0 is not None and not beta0 >= 0:
         raise ConfigError(f"--plan is {beta0}; give beta0 as a number of at least 0")
     with progress(f"checking {path.name}") as advance:
+        held = _credit_in(path) if form is None and path.is_file() else None
         read = read_rollouts(
             path,
             read=lambda p, skipped: (
                 read_any(p, form, group_by=group_by, skip_bad=skipped, on_trajectory=advance).trajectories
+                if held is None
+                else held.units.batch.trajectories
             ),
         )
         findings = check_rollouts(*read, path=path, states=states)
     batch = _whole(read[0]) if names or beta0 is not None else None
     measures = dict(findings.measures)
     more: list[Any] = []
+    if held is not None:
+        told = check_credit(held)
+        more, measures = [*told], {**measures, **{f"{key}: {held.method}": told.measures[key] for key in told.measures}}
     if batch is not None and names:
         found, measured = _of_credit(batch, names, states)
-        more, measures = [*found], {**measures, **measured}
+        more, measures = [*more, *found], {**measures, **measured}
     if batch is not None and beta0 is not None:
         from apportion.check.measures.resolution import curve
 
@@ -69,6 +76,16 @@ def check(
     else:
         _show(path, findings, plan=beta0 is not None)
     raise typer.Exit(findings.exit_code)
+
+
+def _credit_in(path: Path) -> Credit | None:
+    """The credit that a file holds with its rollouts; None where it is no such file."""
+    from apportion.credit import read_credit
+
+    try:
+        return read_credit(path)
+    except ApportionError:
+        return None  # the reader of rollouts says what it is, or what is wrong with it
 
 
 def _names(methods: str) -> list[str]:
