@@ -128,11 +128,15 @@ def test_a_broken_file_among_others_is_counted_or_raised(tmp_path):
     data = gzip.compress(lines(tmp_path / "c.jsonl", WRITTEN["atif"].values * 2000).read_bytes())
     (tmp_path / "c.jsonl").write_bytes(data[: len(data) // 2])
     lines(tmp_path / "d.jsonl", WRITTEN["tau-bench"].values)
+    (tmp_path / "e.gz").write_bytes(b"\x1f\x8bnonsense")
     with pytest.raises(FormatError, match=r"b\.jsonl, line 1: no 'steps'"):
         read(tmp_path)
     found, report = read(tmp_path, skip_bad=True)
     assert (len([t for t in found if t.group is None]) > 2, found[-1].group) == (True, "49")
     assert report.skipped.count == 3
+    ((path, why),) = report.passed_over
+    assert path.endswith("e.gz")
+    assert why.startswith("the compressed data are damaged")
     assert any("c.jsonl: the compressed data are damaged" in reason for reason in report.skipped.reasons)
     (tmp_path / "a.jsonl").unlink()
     (tmp_path / "c.jsonl").unlink()

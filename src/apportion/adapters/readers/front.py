@@ -99,22 +99,29 @@ def read_any(
 def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tuple[Path, Format]]:
     forced = None if format is None else get(format)
     for file in _files(path, report):
-        if forced is not None:
-            name, why = forced.name, "as asked for"
-            if file is not path and not forced.sniff(_head(file)[0])[0]:
-                report.passed_over.append((os.fspath(file), f"not {name}"))
-                continue
+        if file is path:
+            name, why = detect(file)[:2] if forced is None else (forced.name, "as asked for")
         else:
-            found, what = _recognise(file)
-            if found is None and file is not path:
-                report.passed_over.append((os.fspath(file), what))
+            name, why = _fits(file, forced)
+            if not name:
+                report.passed_over.append((os.fspath(file), why))
                 continue
-            name, why = (found or detect(file))[:2]
         report.files.append((os.fspath(file), name, why))
         yield file, get(name)
     if not report.files:
-        known_one = "a known format" if forced is None else f"the format {forced.name}"
-        raise FormatError(f"{path}: no file of this folder holds rollouts of {known_one}")
+        wanted = "a known format" if forced is None else f"the format {forced.name}"
+        raise FormatError(f"{path}: no file of this folder holds rollouts of {wanted}")
+
+
+def _fits(file: Path, forced: Format | None) -> tuple[str, str]:
+    """Format of a file of a folder and why, or "" and why it has none."""
+    try:
+        if forced is None:
+            found, what = _recognise(file)
+            return ("", what) if found is None else (found.format, found.why)
+        return (forced.name, "as asked for") if forced.sniff(_head(file)[0])[0] else ("", f"not {forced.name}")
+    except FormatError as error:
+        return "", str(error).removeprefix(f"{file}: ")
 
 
 def _files(path: Path, report: ReadReport) -> list[Path]:
@@ -137,6 +144,7 @@ def _read(
 ) -> Iterator[Trajectory]:
     report = context.report
     file_of: dict[str, int] = {}
+    before = report.skipped.count
     for number, (path, entry) in enumerate(chosen):
         for trajectory in _of_file(path, entry, context, alone=len(chosen) == 1):
             report.trajectories += 1
@@ -146,24 +154,22 @@ def _read(
             if on_trajectory is not None:
                 on_trajectory()
             yield trajectory
-    if report.skipped.count and not report.trajectories:
-        first = report.skipped.reasons[0]
+    if report.skipped.count > before and not report.trajectories:
+        reasons = report.skipped.reasons
+        first = reasons[min(before, len(reasons) - 1)]
         raise FormatError(f"{report.path}: none of {report.records} records could be read; the first: {first}")
 
 
 def _of_file(path: Path, entry: Format, context: Context, *, alone: bool) -> Iterator[Trajectory]:
     """The trajectories of one file. Among others, one that is broken throughout is counted like a broken record."""
     report = context.report
-    counted, good = report.skipped.count, 0
     skipped = report.skipped if context.skip_bad else False
     try:
-        for trajectory in kept(_counted(entry.read(path, context), report), path, skipped):
-            good += 1
-            yield trajectory
+        yield from kept(_counted(entry.read(path, context), report), path, skipped)
     except FormatError as error:
         if alone or not context.skip_bad:
             raise
-        if good or report.skipped.count == counted:  # else its records are counted already, and there were no others
+        if not str(error).startswith(f"{path}: none of "):  # those are counted already
             report.skipped.add(error)
             report.records += 1
 
