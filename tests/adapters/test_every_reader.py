@@ -143,3 +143,15 @@ def test_a_broken_file_among_others_is_counted_or_raised(tmp_path):
     (tmp_path / "d.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
     with pytest.raises(FormatError, match=r"none of 4 records could be read; the first: .*b\.jsonl, line 1"):
         read(tmp_path, skip_bad=True)
+
+
+def test_many_files_get_a_line_together(tmp_path):
+    for k in range(25):
+        lines(tmp_path / f"{k:02}.jsonl", WRITTEN["atif"].values)
+        (tmp_path / f"{k:02}.txt").write_text("notes")
+    found, report = read(tmp_path)
+    remarks = report.remarks()
+    assert remarks[0] == f"25 files, {tmp_path / '00.jsonl'} first: read as atif (a schema version 'ATIF-v1.4')"
+    assert remarks[1].startswith(f"25 files, {tmp_path / '00.txt'} first: passed over (the file is not JSON")
+    assert len(report.to_dict()["files"]) == 25
+    assert len(found) == 50

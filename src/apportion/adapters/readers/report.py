@@ -11,6 +11,9 @@ from apportion.data.skipped import Skipped
 KINDS = 200
 """Kinds of remarks that are told apart; a file that names a million fields must not fill the report."""
 
+LINES = 20
+"""Files that get a line each in the remarks."""
+
 
 @dataclass(slots=True)
 class ReadReport:
@@ -50,8 +53,8 @@ class ReadReport:
 
     def remarks(self) -> list[str]:
         """Everything a user should know, one sentence each."""
-        out = [f"{file}: read as {name} ({why})" for file, name, why in self.files]
-        out += [f"{file}: passed over ({why})" for file, why in self.passed_over]
+        out = _by_file([(file, f"read as {name} ({why})") for file, name, why in self.files])
+        out += _by_file([(file, f"passed over ({why})") for file, why in self.passed_over])
         if len(self.formats) > 1:
             mixed = Counter(name for _, name, _ in self.files)
             told = ", ".join(f"{name} ({times})" for name, times in mixed.items())
@@ -78,6 +81,16 @@ class ReadReport:
             "skipped": {"count": self.skipped.count, "reasons": list(self.skipped.reasons)},
             "notes": dict(self.notes),
         }
+
+
+def _by_file(told: list[tuple[str, str]]) -> list[str]:
+    """A line for each file; where there are many, one for each thing that is said."""
+    if len(told) <= LINES:
+        return [f"{file}: {what}" for file, what in told]
+    files: dict[str, list[str]] = {}
+    for file, what in told:
+        files.setdefault(what, []).append(file)
+    return [f"{_some(len(of), 'file')}, {of[0]} first: {what}" for what, of in files.items()]
 
 
 def _some(count: int, one: str, many: str = "") -> str:
