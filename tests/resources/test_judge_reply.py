@@ -212,3 +212,30 @@ def draw(schema, rng):
     if kind == "number":
         return rng.uniform(schema["minimum"], schema["maximum"])
     return {"string": "words", "null": None}[kind]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({}, "an object has other keys"),
+        ({"probability": None}, "no number from 0 to 1"),
+        ({"probability": 0.5, "score": 1}, "an object has other keys"),
+        ({"probability": 0.5, "reason": 3}, "a reason is no text"),
+    ],
+)
+def test_a_probability_is_read_as_strictly(body, why):
+    with pytest.raises(NoVerdict, match=why):
+        read_probability(json.dumps({"code": CODE, **body}), VALUE, CODE)
+
+
+@pytest.mark.parametrize("p", [0, 1, 0.0, 1.0])
+def test_a_judge_may_be_certain(p):
+    assert read_probability(json.dumps({"code": CODE, "probability": p}), VALUE, CODE) == p
+
+
+def test_a_reply_may_be_as_long_as_the_template_says():
+    longest = VALUE.limits.reply
+    fits = json.dumps({"code": CODE, "probability": 0.5}).ljust(longest)
+    assert read_probability(fits, VALUE, CODE) == 0.5
+    with pytest.raises(NoVerdict, match="longer than"):
+        read_probability(fits + " ", VALUE, CODE)
