@@ -57,6 +57,10 @@ def test_the_numbers_are_those_of_everything_at_once(big, tmp_path, small, metho
     assert summary.counts["unknown_units"] == np.count_nonzero(~whole.known_S)
     assert summary.counts["dropped_units"] == np.count_nonzero(~whole.train_S)
     assert summary.counts["groups"] == len(whole.units.batch.group_names)
+    rows = [row for table in tables(tmp_path / "out").values() for row in table]
+    assert [(r["id"], r["group"], r["outcome"]) for r in rows] == [(t.id, t.group, t.outcome) for t in in_order(big)]
+    for table in tables(tmp_path / "out").values():
+        assert [row["row"] for row in table] == list(range(len(table)))
     back = [ap.read_credit(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
     for name in ("advantage_S", "known_S", "train_S"):
         assert np.array_equal(np.concatenate([getattr(c, name) for c in back]), getattr(whole, name))
