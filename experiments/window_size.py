@@ -154,7 +154,7 @@ def main() -> None:
     lines = [
         "# How wide a unit of credit: D(w) and the measured error",
         f"\nThe task `chain`, {T} words, the environment answers every {W_ENV}; {given.seeds} seeds of "
-        f"{given.rollouts} rollouts, Student's 95% intervals. Error, bias and variance are those of one rollout's gradient.",
+        f"{given.rollouts} rollouts, Student's 95% intervals. Error, bias and variance are of one rollout's gradient.",
     ]
     for one in found:
         lines.append(f"\n## {one['task']}, beta {one['beta']:g} (beta0 {one['beta0']:.4f})\n")
