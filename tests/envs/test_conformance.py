@@ -7,7 +7,14 @@ from apportion.envs.conformance import CHECKS, conform, resolve
 from apportion.errors import EnvError
 from tests.envs.faulty import Corridor, Interfering
 
-NEEDS = {"babyai": "minigrid", "searchqa": "bm25s", "webshop": "bm25s"}
+NEEDS = {
+    "babyai": "minigrid",
+    "searchqa": "bm25s",
+    "webshop": "bm25s",
+    "gym": "gymnasium",
+    "textarena": "textarena",
+    "textworld": "textworld",
+}
 
 BUILT_IN = [name for name in names() if "/" not in name]  # other tests of this process register their own
 
