@@ -14,18 +14,26 @@ def rollouts(seed, groups=12, **changes):
     """Random rollouts of some groups, each group's together."""
     out = []
     while len({t.group for t in out}) < groups:
-        drawn = random_trajectories(seed + 1000 * len(out), columns=("prm_logp",))
+        drawn = random_trajectories(seed + 1000 * len(out), columns=("prm_logp", "prob_square"))
         label = len(out)
         out += [
             dataclasses.replace(
                 t,
                 id=f"{seed}-{label}-{t.id}",
                 group=f"{seed}-{label}-{t.group}",
-                steps=[dataclasses.replace(step, turn=k, **changes) for k, step in enumerate(t.steps)],
+                steps=[
+                    dataclasses.replace(step, turn=k, rewards=_more(step.rewards), **changes)
+                    for k, step in enumerate(t.steps)
+                ],
             )
             for t in sorted(drawn, key=lambda t: str(t.group))
         ]
     return out
+
+
+def _more(rewards):
+    """The named parts, some of them under the names that methods ask for by default."""
+    return rewards and {**rewards, **dict.fromkeys(("score", "promise", "advantage"), rewards["work"])}
 
 
 def folder_of(path, trajectories, files=3):
