@@ -126,6 +126,8 @@ SITUATIONS = {
     "hindsight": (world, ["policy"]),
     "judge": (world, ["judge"]),
     "privileged-critic": (known, ["training"]),
+    "promises": (lambda: [every(t, rewards=[{"promise": 0.5} for _ in t.steps]) for t in world()], []),
+    "told-critic": (lambda: [every(t, rewards=[{"advantage": 0.5} for _ in t.steps]) for t in world()], []),
     "values": (lambda: [every(t, value=0.5) for t in world()], []),
     "token-values": (lambda: numbers("token_values"), []),
     "implicit-reward": (lambda: columns("prm_logp", logp=-1.0, ref_logp=-1.5), []),
@@ -216,13 +218,21 @@ def test_methods_of_a_rule_that_does_not_fire_say_why_not(name):
             assert option.evidence == tuple(c.told(given.facts) for c in rule.when if not c.holds(given.facts))
 
 
-def test_every_method_of_the_registry_is_in_the_guide_and_every_name_there_is_one():
+def test_every_name_in_the_guide_is_a_method_and_every_method_is_answered_for():
     named = {name for rule in GUIDE.rules for name in rule.methods} | set(GUIDE.generic)
-    built_in = {name for name in names() if "/" not in name}
-    assert built_in - named == set(), "name it in a rule of guide.toml"
-    assert named - built_in == set()
-    cautioned = {name for caution in GUIDE.cautions for name in caution.methods}
-    assert cautioned <= named
+    assert named - set(names()) == set()
+    assert {name for caution in GUIDE.cautions for name in caution.methods} <= named
+    assert {option.name for option in advice((world, [])).options} == set(names()) - set(GUIDE.generic)
+
+
+def test_a_method_without_a_rule_says_so(monkeypatch):
+    from apportion.recommend import front
+
+    shorter = replace(GUIDE, rules=tuple(rule for rule in GUIDE.rules if "gigpo" not in rule.methods))
+    monkeypatch.setattr(front, "guide", lambda: shorter)
+    option = advice((world, [])).of("gigpo")
+    assert (option.fits, option.rule) == (False, "none")
+    assert option.why == "the guide has no rule for it; the data have what it reads"
 
 
 def test_what_fits_can_be_assigned():
@@ -348,6 +358,20 @@ def test_odd_rollouts_get_plain_advice(seed, ids):
     given = ap.recommend(batch, have=RESOURCES, budget_tokens=10_000)
     json.dumps(given.to_dict(), allow_nan=False)
     assert all(option.why and option.rule and option.evidence for option in given.options)
+
+
+def test_one_agent_in_each_rollout_is_not_several():
+    made = [every(t, agent=f"model {n % 4}") for n, t in enumerate(world())]
+    assert facts((lambda: made, []))["agents"] == 1
+    assert facts((two_agents, []))["agents"] == 2
+
+
+def test_a_method_that_would_ask_nothing_does_not_fit():
+    """One turn in each rollout, so that hindsight has nothing to compare."""
+    made = [every(t, turn=0) for t in known()]
+    option = ap.recommend(Batch.from_trajectories(made), have=["policy"]).of("hcapo")
+    assert not option.fits
+    assert option.why == "on these rollouts there is no place that it would ask about"
 
 
 def test_what_is_refused():

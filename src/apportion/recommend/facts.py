@@ -15,7 +15,7 @@ from apportion.check.sampling import evenly
 from apportion.check.texts import sampled_sizes
 from apportion.data import Batch
 from apportion.errors import ConfigError
-from apportion.numerics import seg_count, seg_std
+from apportion.numerics import labels, seg_count, seg_std
 from apportion.units import Units
 
 RESOURCES = ("policy", "environment", "reward_model", "judge", "reference_model", "training")
@@ -36,7 +36,9 @@ FACTS = {
     "step_rewards": "share of the rollouts of several steps with a reward before the last step",
     "reward_parts": "named parts of step rewards",
     "outcome_parts": "named parts of outcomes",
-    "agents": "agents that act",
+    "promises": "1 where steps have a part of their reward named promise",
+    "critic_advantages": "1 where they have one named advantage",
+    "agents": "agents that act in a rollout, in the median",
     "forks": "rollouts that fork",
     "shared_prefix": "share of the sampled tokens of a group that a second rollout begins with too",
     "references": "share of the rollouts with a right answer or another artefact for training time",
@@ -79,7 +81,9 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "step_rewards": _step_rewards(batch, steps_N),
         "reward_parts": len(batch.reward_parts),
         "outcome_parts": len(batch.outcome_parts),
-        "agents": len(set(batch.agent_S.tolist()) - {""}),
+        "promises": int("promise" in batch.reward_parts),
+        "critic_advantages": int("advantage" in batch.reward_parts),
+        "agents": _agents(batch),
         "forks": _forks(batch),
         "shared_prefix": _shared_prefix(batch),
         "references": float(np.mean([t.reference is not None for t in batch.trajectories])),
@@ -124,6 +128,12 @@ def _step_rewards(batch: Batch, steps_N: np.ndarray) -> float:
     last_S = np.append(batch.traj_of_S[1:] != batch.traj_of_S[:-1], True)
     early = np.bincount(batch.traj_of_S[batch.scored_S & ~last_S & (batch.reward_S != 0)], minlength=len(batch)) > 0
     return float(np.mean(early[several])) if several.any() else 0.0
+
+
+def _agents(batch: Batch) -> float:
+    named = batch.agent_S != ""
+    pairs = np.unique(labels(batch.traj_of_S[named], batch.agent_S[named].tolist()), return_index=True)[1]
+    return float(np.median(np.bincount(batch.traj_of_S[named][pairs], minlength=len(batch))))
 
 
 def _forks(batch: Batch) -> int:

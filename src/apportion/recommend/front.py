@@ -56,15 +56,15 @@ def recommend(
     for name in names():
         spec = get(name)
         rules = [rule for rule in book.rules if name in rule.methods]
-        if not rules:
+        if name in book.generic:
             continue
-        option = _judged(spec, rules, facts, book, cuts)
+        option = _judged(spec, rules, facts, book, cuts) if rules else _unruled(spec, cuts)
         if spec.plan is not None:
             option = _priced(option, spec, priced, len(batch) / len(priced.batch), budget_tokens, max_tokens)
         options.append(option)
     place = {name: k for k, name in enumerate(n for rule in book.rules for n in rule.methods)}
     order = {rule.id: k for k, rule in enumerate(book.rules)}
-    options.sort(key=lambda option: (not option.fits, order[option.rule], place[option.name]))
+    options.sort(key=lambda option: (not option.fits, order.get(option.rule, len(order)), place.get(option.name, 0)))
     elsewhere = [
         {"name": name, "rule": rule.id, "why": rule.why, "source": rule.source}
         for rule in book.rules
@@ -80,6 +80,11 @@ class _Cuts:
     def __init__(self, batch: Batch, states: StateRule) -> None:
         self.batch, self.states = batch, states
         self._made: dict[str, Units | ApportionError] = {}
+
+    @property
+    def forks(self) -> bool:
+        """Rollouts fork, so that siblings in the data may answer what would be asked."""
+        return self.of("step").first_fork() >= 0
 
     def of(self, level: str) -> Units:
         """The units. Raises what the cut raised."""
@@ -124,6 +129,22 @@ def _judged(spec: MethodSpec, rules: list[Rule], facts: Mapping[str, float], boo
     )
 
 
+def _unruled(spec: MethodSpec, cuts: _Cuts) -> Option:
+    """A method of which the guide says nothing: it is newer, or a plug-in's."""
+    lacks = _lacks(spec, cuts)
+    return Option(
+        name=spec.name,
+        kind=spec.kind,
+        fits=False,
+        rule="none",
+        question=0,
+        why="the guide has no rule for it; the data " + (f"are not enough: {lacks}" if lacks else "have what it reads"),
+        evidence=(f"reads {', '.join(spec.reads) or 'the credit only'}",),
+        source=spec.source,
+        cost_class=CLASSES.get(spec.family, "extra passes") if spec.plan is not None else "free",
+    )
+
+
 def _lacks(spec: MethodSpec, cuts: _Cuts) -> str:
     """What the data lack for a method, as the method says it itself; "" where nothing."""
     try:
@@ -149,6 +170,8 @@ def _priced(
     told["exact"] = bool(price["exact"]) and scale == 1
     told["tokens"] = told["prompt_tokens"] + told["expected_tokens"]
     option = replace(option, cost=told)
+    if option.fits and not told["asks"] and not cuts.forks:
+        return replace(option, fits=False, why="on these rollouts there is no place that it would ask about")
     if option.fits and budget is not None and told["tokens"] > budget:
         return replace(
             option,

@@ -40,7 +40,7 @@ SWEEPS: dict[str, tuple[str, str, Sequence[float]]] = {
     "credit-confounded/length": ("credit_confounded", "STRONG", (0.1, 0.3, 0.5, 0.7, 0.9)),
     "credit-confounded/place": ("credit_confounded", "STRONG", (0.1, 0.3, 0.5, 0.7, 0.9)),
     "credit-confounded/phrase": ("credit_confounded", "STRONG", (0.1, 0.3, 0.5, 0.7, 0.9)),
-    "credit-starved": ("credit_starved", "GETS", (0.0005, 0.005, 0.01, 0.1, 0.5)),
+    "credit-starved": ("credit_starved", "GETS", (0.001, 0.005, 0.01, 0.1, 0.5)),
     "method-disagreement": ("method_disagreement", "OPPOSITE", (0.01, 0.1, 0.2, 0.4, 0.8)),
 }
 """Thresholds that a sweep moves: module of the check, name of the constant, values."""

@@ -7,15 +7,17 @@ from apportion.check.measures.credit_mass import by_agent
 from apportion.check.registry import register
 from apportion.credit import Credit
 
-ACTS, GETS = 0.1, 0.01
-"""An agent that wrote a tenth of the tokens should have more than a hundredth of the credit mass."""
+ACTS, GETS = 0.1, 0.05
+"""An agent that wrote a tenth of the tokens or more should have at least a twentieth of its share in them as credit."""
 
 
 @register("credit-starved", on="credit", cheap=True)
 def credit_starved(credit: Credit) -> Yields:
     """An agent that writes a good part of the tokens and holds next to none of the credit mass."""
     shares = by_agent(credit)
-    starved = {name: own for name, own in shares.items() if own["tokens"] >= ACTS and own["mass"] < GETS}
+    starved = {
+        name: own for name, own in shares.items() if own["tokens"] >= ACTS and own["mass"] < GETS * own["tokens"]
+    }
     if len(shares) < 2 or not starved:
         return
     name, own = max(starved.items(), key=lambda item: item[1]["tokens"])
