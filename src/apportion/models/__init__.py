@@ -15,9 +15,15 @@ from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
 from apportion.models.implicit import ImplicitReward
 from apportion.models.saving import described
+from apportion.models.sweet import SweetCritic
 from apportion.models.value_head import ValueHead
 
-KINDS: dict[str, Any] = {"value_head": ValueHead, "agentprm": AgentPRM, "implicit_reward": ImplicitReward}
+KINDS: dict[str, Any] = {
+    "value_head": ValueHead,
+    "agentprm": AgentPRM,
+    "implicit_reward": ImplicitReward,
+    "sweet": SweetCritic,
+}
 """Every credit model by its name on the command line."""
 
 
@@ -37,4 +43,15 @@ def load(folder: str | Path, *, backbone: Backbone | None = None) -> Any:
     raise CheckpointError(f"{folder} holds a {kind!r}, which this version does not know; fit the model again")
 
 
-__all__ = ["KINDS", "AgentPRM", "Backbone", "Fitted", "ImplicitReward", "Settings", "TokenModel", "ValueHead", "load"]
+__all__ = [
+    "KINDS",
+    "AgentPRM",
+    "Backbone",
+    "Fitted",
+    "ImplicitReward",
+    "Settings",
+    "SweetCritic",
+    "TokenModel",
+    "ValueHead",
+    "load",
+]

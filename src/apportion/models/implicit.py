@@ -36,7 +36,7 @@ from apportion.models.rows import Rows, rows_of
 from apportion.numerics import FloatArray, IntArray
 from apportion.units import by_token
 
-LOSSES, SCORES, REFERENCES = ("ce", "dpo"), ("sum", "mean", "step_mean"), ("start", "data")
+LOSSES, SCORES, REFERENCES = ("ce", "dpo"), ("sum", "mean", "step_mean", "turn_means"), ("start", "data")
 TOGETHER = 32
 
 
@@ -91,7 +91,8 @@ class ImplicitReward(torch.nn.Module):
             backbone: `TokenModel`, or what its first argument may be.
             loss: "ce" or "dpo", see the module.
             beta: reward per nat.
-            score: how a rollout's log-ratios become its score: their "sum", their "mean", or "step_mean".
+            score: how a rollout's log-ratios become its score: their "sum", their "mean", "step_mean" (the mean of the
+                steps' sums) or "turn_means" (the sum of the turns' means).
             success: outcomes above it are successes, reward units; for loss="ce".
             reference: see the class.
             settings, out, resume, progress: as for `ValueHead.fit`; single settings can be named as well.
@@ -104,12 +105,36 @@ class ImplicitReward(torch.nn.Module):
         for name, value, known in (("loss", loss, LOSSES), ("score", score, SCORES)):
             if value not in known:
                 raise ConfigError(f"ImplicitReward: {name} is {value!r}; give one of {', '.join(known)}")
-        if not beta > 0:
-            raise ConfigError(f"ImplicitReward: beta is {beta!r}; give a positive number")
-        model = cls(backbone_for(batch, backbone, TokenModel), reference=reference)
-        task = _Outcomes(model, batch, chosen, loss=loss, beta=beta, score=score, success=success)
+        return cls._fitted(
+            batch,
+            backbone,
+            chosen,
+            build={"reference": reference},
+            how={"loss": loss, "beta": beta, "score": score, "success": success},
+            out=out,
+            resume=resume,
+            progress=progress,
+        )
+
+    @classmethod
+    def _fitted(
+        cls,
+        batch: Batch,
+        backbone: TokenModel | Any,
+        settings: Settings,
+        *,
+        build: dict[str, Any],
+        how: dict[str, Any],
+        out: str | Path | None,
+        resume: bool,
+        progress: Progress | None,
+    ) -> Self:
+        if not how["beta"] > 0:
+            raise ConfigError(f"{cls.__name__}: beta is {how['beta']!r}; give a positive number")
+        model = cls(backbone_for(batch, backbone, TokenModel), **build)
+        task = _Outcomes(model, batch, settings, **how)
         folder = None if out is None else Path(out) / "checkpoints"
-        model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
+        model.fitted = run(model, task, settings, folder=folder, resume=resume, progress=progress)
         model.fitted.measures = task.measured()
         if out is not None:
             model.save(out)
@@ -219,6 +244,8 @@ class _Outcomes:
         rows = model.rows(batch)
         own = np.flatnonzero(batch.sampled_T)
         self.traj_K, self.step_K = batch.traj_of_T[own], batch.step_of_T[own]
+        turn_S = np.cumsum(np.append(0, (np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0)))
+        self.turn_K = turn_S[self.step_K]
         row_K, at_K = rows.row_of_T[own], rows.at_T[own]
         self.found = token_places(rows, row_K, at_K, longest=model.backbone.longest)
         if model.start is not None:
@@ -242,6 +269,8 @@ class _Outcomes:
             return np.ones(len(self.traj_K))
         if self.score == "mean":
             return 1.0 / np.bincount(self.traj_K, minlength=n)[self.traj_K]
+        if self.score == "turn_means":
+            return np.asarray(1.0 / np.bincount(self.turn_K)[self.turn_K], dtype=np.float64)
         steps = np.unique(np.stack((self.traj_K, self.step_K)), axis=1)[0]
         return 1.0 / np.bincount(steps, minlength=n)[self.traj_K]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apportion.data import Batch
+from apportion.data import Batch, Trajectory
 from apportion.data.words import words
 from apportion.errors import DataError
 from apportion.numerics import IntArray
@@ -46,7 +46,14 @@ class Rows:
         return len(self.ids)
 
 
-def rows_of(batch: Batch, *, start: int, encode: Encode | None, vocabulary: int | None = None) -> Rows:
+def rows_of(
+    batch: Batch,
+    *,
+    start: int,
+    encode: Encode | None,
+    vocabulary: int | None = None,
+    private: Callable[[Trajectory], list[int]] | None = None,
+) -> Rows:
     """Lay a batch out in rows.
 
     Args:
@@ -54,11 +61,13 @@ def rows_of(batch: Batch, *, start: int, encode: Encode | None, vocabulary: int 
         start: id of the token that begins a row.
         encode: for rollouts that have only text, and for final observations; None = they cannot be read.
         vocabulary: number of ids that the model knows; None = not checked.
+        private: ids that a model is shown before everything else of a rollout, in each of its rows, and that belong to
+            no token of the batch.
 
     Raises:
         DataError: text without ``encode``, steps that branch, an id that the model does not know.
     """
-    layout = _Layout(batch, start, encode)
+    layout = _Layout(batch, start, encode, private)
     for n in range(len(batch)):
         layout.add(n)
     if vocabulary is not None:
@@ -72,8 +81,14 @@ def rows_of(batch: Batch, *, start: int, encode: Encode | None, vocabulary: int 
 
 
 class _Layout:
-    def __init__(self, batch: Batch, start: int, encode: Encode | None) -> None:
-        self.batch, self.start, self.encode = batch, np.array([start], dtype=np.int64), encode
+    def __init__(
+        self,
+        batch: Batch,
+        start: int,
+        encode: Encode | None,
+        private: Callable[[Trajectory], list[int]] | None,
+    ) -> None:
+        self.batch, self.start, self.encode, self.private = batch, start, encode, private
         self.first_S = np.searchsorted(batch.step_of_T, np.arange(len(batch.traj_of_S) + 1))
         self.first_N = np.searchsorted(batch.traj_of_S, np.arange(len(batch) + 1))
         self.rows: list[IntArray] = []
@@ -90,11 +105,12 @@ class _Layout:
             raise DataError(
                 f"trajectory {n} has only text; give a backbone that has a tokenizer, or rollouts with token ids"
             )
-        row, size = [self.start], 1
+        head = np.array([self.start, *(self.private(rollout) if self.private is not None else ())], dtype=np.int64)
+        row, size = [head], len(head)
         for k in range(int(self.first_N[n]), int(self.first_N[n + 1])):
-            if batch.fresh_S[k] and size > 1:
+            if batch.fresh_S[k] and size > len(head):
                 self._close(n, row)
-                row, size = [self.start], 1
+                row, size = [head], len(head)
             lo, hi = int(self.first_S[k]), int(self.first_S[k + 1])
             pieces, length = self._step(n, k, lo, hi)
             begin = size + np.cumsum(length) - length

@@ -1,0 +1,165 @@
+"""SWEET-RL's critic: it sees what the policy never sees, and its mean log-ratio over a turn is the turn's advantage.
+
+    A(turn) = 1/L * sum over the turn's tokens of log pi(token | c, history) / pi_0(token | c, history)
+    loss    - log sigmoid(beta * (sum of A over the better rollout - sum of A over the worse))     pairs of one task
+
+c is `Trajectory.reference` (the gold answer, hidden tests): it stands in front of all else in the critic's input, and
+only there. Predictions are numbers for turns; no text or id of a rollout changes.
+
+Source    SWEET-RL (arXiv:2503.15478), equations 2 and 3; the paper's defaults.
+Deviates  1. The public code averages over all tokens of a rollout: ``normalise="rollout"``.
+          2. It pairs the best rollout of a task, if it is a full success, with every worse one; here every pair of a
+             better and a worse rollout counts, as equation 2 allows.
+          3. ``normalise="none"`` sums log-ratios, the paper's ablation that collapses to ever shorter turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from apportion.data import Batch, Trajectory
+from apportion.errors import ConfigError, DataError
+from apportion.models import saving
+from apportion.models.backbone import TokenModel
+from apportion.models.fitting import Progress, Settings
+from apportion.models.implicit import ImplicitReward
+from apportion.models.rows import Rows, rows_of
+from apportion.numerics import FloatArray
+
+PART = "advantage"
+"""Name of the predictions among `Step.rewards`."""
+SCORES = {"turn": "turn_means", "rollout": "mean", "none": "sum"}
+
+
+class SweetCritic(ImplicitReward):
+    """Advantages of turns by a critic that sees the reference artefact. Make it with `fit` or `load`.
+
+    Args:
+        backbone: the language model; it needs a tokenizer to read the reference.
+        sees_reference: False is the same critic without the artefact, for comparison.
+    """
+
+    def __init__(self, backbone: TokenModel, *, reference: str = "start", sees_reference: bool = True) -> None:
+        if reference != "start":
+            raise ConfigError(
+                "SweetCritic: rollouts hold no log-probabilities given the artefact; reference is 'start'"
+            )
+        if sees_reference and backbone.encode is None:
+            raise ConfigError("SweetCritic: the backbone has no tokenizer to read the reference with; give one")
+        super().__init__(backbone)
+        self.sees_reference = sees_reference
+
+    @classmethod
+    def fit(
+        cls,
+        batch: Batch,
+        *,
+        backbone: TokenModel | Any = "small",
+        beta: float = 0.1,
+        normalise: str = "turn",
+        sees_reference: bool = True,
+        settings: Settings | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+        **named: Any,
+    ) -> Self:
+        """Fit to pairs of better and worse rollouts of one task.
+
+        Args:
+            batch: scored rollouts with `Trajectory.reference`; groups are tasks.
+            backbone: `TokenModel`, or what its first argument may be.
+            beta: of the loss.
+            normalise: over what log-ratios are averaged: "turn", "rollout", or "none".
+            sees_reference: see the class.
+            settings, out, resume, progress: as for `ValueHead.fit`; single settings can be named as well.
+
+        Raises:
+            DataError: no reference, or no group with a better and a worse rollout.
+            ConfigError: a parameter that cannot be used.
+        """
+        if normalise not in SCORES:
+            raise ConfigError(f"SweetCritic: normalise is {normalise!r}; give one of {', '.join(SCORES)}")
+        return cls._fitted(
+            batch,
+            backbone,
+            Settings.of(settings, **named),
+            build={"sees_reference": sees_reference},
+            how={"loss": "dpo", "beta": beta, "score": SCORES[normalise], "success": 0.5},
+            out=out,
+            resume=resume,
+            progress=progress,
+        )
+
+    def advantages(self, batch: Batch) -> FloatArray:
+        """A of the turn of each step, (S,), nats per token; NaN where a turn has no token."""
+        rows, own = self.rows(batch), np.flatnonzero(batch.sampled_T)
+        here = rows.row_of_T[own], rows.at_T[own]
+        assert self.start is not None
+        ratio = self.logp_at(self.backbone, rows, *here) - self.logp_at(self.start, rows, *here)
+        turn_S = np.cumsum(np.append(0, (np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0)))
+        turn_K = turn_S[batch.step_of_T[own]]
+        count = np.bincount(turn_K, minlength=int(turn_S[-1]) + 1)
+        total = np.bincount(turn_K, weights=ratio, minlength=len(count))
+        mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return np.asarray(mean[turn_S], dtype=np.float64)
+
+    def predict(self, batch: Batch) -> Batch:
+        """The same rollouts with `Step.rewards` ``advantage`` at the last step of each turn, read by `sweet_rl`."""
+        told = self.advantages(batch)
+        last = np.append((np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0), True)
+        out, k = [], 0
+        for rollout in batch.trajectories:
+            steps = []
+            for step in rollout.steps:
+                if last[k] and np.isfinite(told[k]):
+                    step = replace(step, rewards={**step.rewards, PART: float(told[k])})
+                steps.append(step)
+                k += 1
+            out.append(replace(rollout, steps=steps))
+        return Batch.from_trajectories(out)
+
+    def rows(self, batch: Batch) -> Rows:
+        """The batch as the critic reads it, each rollout behind its reference."""
+        trunk = self.backbone
+        rows = rows_of(
+            batch,
+            start=trunk.start,
+            encode=trunk.encode,
+            vocabulary=trunk.vocabulary,
+            private=self._private if self.sees_reference else None,
+        )
+        longest = max(map(len, rows.ids))
+        if longest > trunk.longest:
+            raise DataError(
+                f"SweetCritic: a rollout behind its reference has {longest} tokens and the backbone takes "
+                f"{trunk.longest}; a part of it would be read without the reference, so give a backbone that takes more"
+            )
+        return rows
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model; see `saving.save`."""
+        told = None if self.fitted is None else self.fitted.to_mapping()
+        facts = {"sees_reference": self.sees_reference, "backbone": self.backbone.facts(), "fitted": told}
+        saving.save(folder, "SweetCritic", self, facts)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, backbone: TokenModel | None = None) -> Self:
+        """Read a saved model; see `ValueHead.load`."""
+        facts = saving.described(folder, "SweetCritic")
+        model = cls(backbone or TokenModel.of_facts(facts["backbone"]), sees_reference=facts["sees_reference"])
+        saving.fill(folder, model, facts)
+        return model.eval()
+
+    def _private(self, rollout: Trajectory) -> list[int]:
+        if rollout.reference is None:
+            raise DataError(
+                "SweetCritic: a rollout has no reference, which is what the critic shall see; give "
+                "Trajectory.reference, or sees_reference=False"
+            )
+        assert self.backbone.encode is not None
+        return [*self.backbone.encode(rollout.reference), self.backbone.start]
