@@ -137,3 +137,19 @@ def test_what_it_refuses(cli, solved, tmp_path):
     assert "make a list with `apportion grams build`" in err
     code, _, err = cli("assign", solved, "-m", "dr_grpo | hicra", "--grams", tmp_path / "none.json")
     assert (code, "none.json: no such file or directory" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("build", "nowhere.jsonl", "--out", "g.json", "--top", "2"), "grams: top is 2.0; give a share in (0, 1]"),
+        (("build", "nowhere.jsonl", "--out", "g.json", "--shortest", "6"), "words per n-gram from 6 to 5; give"),
+        (("build", "nowhere.jsonl", "--out", "g.json", "--clusters", "0"), "clusters is 0; give a whole number"),
+        (("check", "nowhere.jsonl", "--grams", "g.json", "--remove", "1"), "remove is 1.0; give a share between 0"),
+        (("check", "nowhere.jsonl", "--grams", "g.json", "--rounds", "0"), "rounds is 0; give a whole number from 1"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_read(cli, arguments, sentence):
+    code, out, err = cli("grams", *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err

@@ -46,8 +46,10 @@ def build(
     """
     from apportion.grams import build as build_list
     from apportion.grams import spelling, transformer, write_grams
+    from apportion.grams.build import check_settings
 
     _check_out(out)
+    check_settings(shortest, longest, clusters, top, least_documents)
     chosen = spelling if encoder is None else transformer(encoder)
     texts = _texts(path, form, least, skip_bad)
     with progress("counting n-grams", len(texts)) as advance:
@@ -132,7 +134,9 @@ def check(
     """
     from apportion.cli.sources import load
     from apportion.grams import read_grams, sensitivity
+    from apportion.grams.sensitivity import check_removal
 
+    check_removal(remove, rounds)
     found = read_grams(listed)
     batch = load(path, form=form, group_by=None, skip_bad=skip_bad)
     with progress(f"marking {len(batch)} trajectories"):

@@ -66,7 +66,7 @@ def build(
     Raises:
         ConfigError: a setting out of range. DataError: no n-gram in at least that many solutions.
     """
-    _check(shortest, longest, clusters, top, least_documents, most_candidates)
+    check_settings(shortest, longest, clusters, top, least_documents, most_candidates)
     number: dict[str, int] = {}
     in_document: list[np.ndarray] = []
     for text in texts:
@@ -115,7 +115,8 @@ def build(
     return GramList(tuple(sorted(grams, key=lambda gram: (gram.cluster, -gram.documents, gram.text))), provenance)
 
 
-def _check(shortest: int, longest: int, clusters: int, top: float, least: int, most: int) -> None:
+def check_settings(shortest: int, longest: int, clusters: int, top: float, least: int, most: int = 1) -> None:
+    """Raise unless the settings of `build` are in range; nothing is read for it."""
     if not 1 <= shortest <= longest:
         raise ConfigError(f"grams: words per n-gram from {shortest} to {longest}; give 1 <= shortest <= longest")
     if not 0.0 < top <= 1.0:

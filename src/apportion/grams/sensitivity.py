@@ -77,6 +77,14 @@ class Sensitivity:
         return {**asdict(self), "findings": self.findings}
 
 
+def check_removal(remove: float, rounds: int) -> None:
+    """Raise unless the settings of `sensitivity` are in range; nothing is read for it."""
+    if not 0.0 < remove < 1.0:
+        raise ConfigError(f"grams: remove is {remove!r}; give a share between 0 and 1")
+    if rounds < 1:
+        raise ConfigError(f"grams: rounds is {rounds!r}; give a whole number from 1 on")
+
+
 def sensitivity(batch: Batch, grams: GramList, *, remove: float = 0.3, rounds: int = 20, seed: int = 0) -> Sensitivity:
     """Mark a batch with a list, and with parts of it.
 
@@ -86,10 +94,7 @@ def sensitivity(batch: Batch, grams: GramList, *, remove: float = 0.3, rounds: i
         remove: share of the grams taken away in each round, in (0, 1). rounds: how often.
         seed: of the removals and of the placebo.
     """
-    if not 0.0 < remove < 1.0:
-        raise ConfigError(f"grams: remove is {remove!r}; give a share between 0 and 1")
-    if rounds < 1:
-        raise ConfigError(f"grams: rounds is {rounds!r}; give a whole number from 1 on")
+    check_removal(remove, rounds)
     rng = np.random.default_rng(seed)
     marker = _Marker(batch, grams)
     everything = np.arange(len(grams))
