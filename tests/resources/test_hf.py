@@ -19,7 +19,7 @@ from apportion.errors import ConfigError, ResourceError
 from apportion.resources import Asker
 from apportion.resources.hf_policy import HFPolicy
 from apportion.resources.hf_reward import HFReward
-from apportion.resources.hf_sampling import Track, draw, forced_logp
+from apportion.resources.hf_sampling import Track, _nucleus, draw, forced_logp
 from apportion.resources.reward_text import WITHHELD, shown_text, token_texts
 from apportion.resources.sampling import Prompt, Speller
 from apportion.train.tokenizer import train_tokenizer
@@ -464,3 +464,14 @@ def test_spans_stand_where_their_text_stands():
     shown = shown_text(Attend(0, spans), rollout, None)
     assert shown.text == "ab cd ef gh ij kl"
     assert [shown.text[a:b] for a, b in shown.places] == [" ef", " ij kl", ""]
+
+
+@pytest.mark.parametrize(
+    ("top_p", "kept"),
+    [(0.5, [1]), (0.500001, [1, 0]), (0.8, [1, 0]), (0.81, [1, 0, 3]), (1e-9, [1]), (0.999, [1, 0, 3, 2])],
+)
+def test_a_nucleus_is_the_smallest_set_with_so_much_probability(top_p, kept):
+    share = torch.tensor([[0.3, 0.5, 0.05, 0.15]], dtype=torch.float64)
+    left = _nucleus(share, top_p)[0]
+    assert torch.nonzero(left)[:, 0].tolist() == sorted(kept)
+    assert left[kept].tolist() == share[0][kept].tolist()
