@@ -326,7 +326,14 @@ def test_what_was_not_said_about_later_batches_cannot_change_them():
     assert news.evidence.shape == (len(ROWS), 4)
     assert np.abs(news.evidence[len(KINDS) :, 2]).max() > 0
     assert (credit.notes["shrinkage"], credit.notes["lam"]) == (1.0, 0.5)
-    assert EVIDENCE_DECAY < 1
+    # earlier batches all but decide for another λ: one more would, but must not be this one
+    nearly = evidence_for(lam_0_9=(50.0, 0.01)) * (ENOUGH - 0.1) / 6 / EVIDENCE_DECAY
+    memory = Memory(tick=1, evidence=nearly)
+    free = {**PLAIN, "lam": None}
+    credit, news = carry(units, memory, **free)
+    assert credit.notes["lam"] == 0.5
+    assert carry(units, memory.merge(news), **free)[0].notes["lam"] == 0.9
+    np.testing.assert_allclose(memory.aged(3).evidence, nearly * EVIDENCE_DECAY**2)
 
 
 def test_mixed_states_are_told_apart_by_their_task_or_their_past():
