@@ -38,7 +38,7 @@ def small(monkeypatch):
 
 def scattered(folder, seed=1, forms=(".parquet", ".jsonl", ".parquet", ".jsonl.gz")):
     given = rollouts(seed)
-    given.append(Trajectory([Step(action="alone")], outcome=1.0, id="alone", meta={"x": [1]}))
+    given += [Trajectory([Step(action="alone")], outcome=1.0, id=f"alone {k}", meta={"x": [k]}) for k in range(9)]
     given.append(Trajectory([Step(action="half \ud800", state="é")], outcome=0.5, id="half", group="g\udfff"))
     random.Random(seed).shuffle(given)
     folder.mkdir()
@@ -57,12 +57,18 @@ def test_every_rollout_is_there_once_and_every_group_in_one_place(tmp_path, smal
     found = in_order(tmp_path / "out")
     assert records(found) == records(given)
     assert done.files > 2
-    names = [t.group for t in found]
+    names = [t.group or t.id for t in found]
     starts = [k for k in range(len(names)) if k == 0 or names[k] != names[k - 1]]
     assert len(starts) == len(set(names)) == done.groups
     for name in set(names):  # members in the order of the inputs
-        assert [t.id for t in found if t.group == name] == [t.id for t in given if t.group == name]
+        assert [t.id for t in found if (t.group or t.id) == name] == [t.id for t in given if (t.group or t.id) == name]
     assert (done.inputs, done.rollouts, done.skipped) == (4, len(given), 0)
+    first = {}
+    for k, t in enumerate(given):
+        first.setdefault(t.group or t.id, k)
+    for path in (tmp_path / "out").glob("*.parquet"):  # groups in order of first appearance
+        places = [first[t.group or t.id] for t in ap.read(path)]
+        assert places == sorted(places)
     assert sorted(p.name for p in (tmp_path / "out").iterdir() if p.suffix != ".parquet") == ["_apportion.jsonl"]
 
 
@@ -165,6 +171,21 @@ def test_other_inputs_or_settings_are_refused(tmp_path, small):
         group_files([tmp_path / "big"], tmp_path / "big")
     with pytest.raises(DataError, match="no rollouts are there"):
         group_files([tmp_path / "nowhere"], tmp_path / "out2")
+
+
+def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    scattered(tmp_path / "big")
+    real = grouping.spool_file
+
+    def touching(path, *how):
+        entry = real(path, *how)
+        os.utime(path)
+        return entry
+
+    monkeypatch.setattr(grouping, "spool_file", touching)
+    with pytest.raises(DataError, match="was changed while it was read; remove the folder and convert again"):
+        group_files([tmp_path / "big"], tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.parquet"))
 
 
 def test_a_rollout_that_is_lost_on_the_way_is_noticed(tmp_path, small, monkeypatch):
