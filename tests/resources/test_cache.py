@@ -1,6 +1,7 @@
 """The cache: nothing paid for is lost, nothing damaged is believed, two runs may share it."""
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
@@ -214,7 +215,9 @@ WRITER = textwrap.dedent(
 
 
 def start(path):
-    return subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear it
+    arguments = [sys.executable, "-c", WRITER, str(path)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
 def values_of(output):

@@ -1,5 +1,6 @@
 """A server that breaks in every way: no wrong number, no paid answer lost, a clear summary at the end."""
 
+import functools
 import json
 import os
 import random
@@ -183,7 +184,9 @@ def test_a_command_killed_at_any_moment_goes_on_where_it_was(seed, right, tmp_pa
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(right, tmp_path):
     with FaultyServer(delay=0.05) as server:
         arguments, env = command(server.url, tmp_path, "--workers", "2")
-        run = subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # not so in a shell's background jobs
+        told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "preexec_fn": heard}
+        run = subprocess.Popen(arguments, env=env, **told)
         until = time.monotonic() + 60
         while sum(server.told.values()) < 4 and time.monotonic() < until:
             time.sleep(0.005)
