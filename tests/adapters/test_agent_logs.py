@@ -114,6 +114,14 @@ def test_tau2(tmp_path):
     assert report.formats == ("tau2-bench",)
 
 
+def test_parts_of_a_reward_that_are_no_numbers_are_left_out(tmp_path):
+    record = tau2_record()["simulations"][0]
+    record["reward_info"]["reward_breakdown"] = {"DB": 1.0, "NL": float("nan"), "ENV": None, "A-B": 10**30, "C D": True}
+    trajectory, notes = one(tmp_path, record)
+    assert trajectory.outcomes == {"DB": 1.0, "C_D": 1.0}
+    assert notes["parts of the reward that are no numbers: left out of outcomes"] == 3
+
+
 def test_the_greeting_of_tau2_was_not_sampled(tmp_path):
     record = tau2_record()
     record["simulations"] = record["simulations"][:1]
@@ -558,11 +566,14 @@ def test_messages_as_events(tmp_path):
         "start_time": "2025-01-01T00:00:00Z",
         "attributes": {"gen_ai.operation.name": "chat"},
         "events": [
+            {"name": "gen_ai.system.message", "attributes": {"content": "Be kind."}},
             {"name": "gen_ai.user.message", "attributes": {"content": "List."}},
+            {"name": "gen_ai.tool.message", "attributes": {"content": "a.txt", "id": "c1"}},
             {
                 "name": "gen_ai.choice",
                 "attributes": {"finish_reason": "stop", "message": json.dumps(said("ok", call("ls", "{}")))},
             },
         ],
     }
-    assert shape(one(tmp_path, span)[0]) == [("[user] List.", "ok\nls({})", None)]
+    seen = "[system] Be kind.\n[user] List.\n[tool] a.txt"
+    assert shape(one(tmp_path, span)[0]) == [(seen, "ok\nls({})", None)]
