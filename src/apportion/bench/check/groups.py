@@ -65,7 +65,17 @@ def first_observation(rng: np.random.Generator, rollouts: Rollouts) -> Rollouts:
     ]
 
 
+OPENINGS = ("Hello, I need help.", "Hi there!", "I have a question about my order.")
+
+
 def _one_task_twice(rng: np.random.Generator, rollouts: Rollouts) -> Rollouts:
+    """Two batches of each task under names of their own; or users who open in set phrases, or in words of their own."""
+    way = int(rng.integers(3))
+    if way:
+        said = [OPENINGS[k] for k in rng.integers(3, size=len(rollouts))]
+        said = [f"{text} It is number {k // 4}." if way == 2 else text for k, text in enumerate(said)]
+        texts = [[s.observation or "" for s in t.steps[1:]] for t in rollouts]
+        return [seen_as(t, [first, *rest]) for t, first, rest in zip(rollouts, said, texts, strict=True)]
     return [replace(t, group=f"{t.group} batch {k % 2}") for k, t in enumerate(rollouts)]
 
 

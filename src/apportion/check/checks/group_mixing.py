@@ -13,6 +13,9 @@ from apportion.numerics import IntArray, labels
 
 LEAST = 2
 """Starts that must each occur in several groups, beside other starts, before groups count as mixed."""
+FEWEST, MOST = 0.7, 1.5
+"""Starts for each group between which it can be a mixture of tasks; a user who opens in his own words gives more, one
+who opens in a few set phrases fewer."""
 
 
 @register("group-mixing", on="batch", cheap=True)
@@ -30,6 +33,8 @@ def group_mixing(batch: Batch) -> Yields:
     starts = np.unique(pairs[crossed_P, 0])
     mixed = np.unique(pairs[crossed_P, 1])
     if len(starts) < LEAST or len(mixed) < LEAST:
+        return
+    if not FEWEST <= len(np.unique(pairs[:, 0])) / len(np.unique(pairs[:, 1])) <= MOST:
         return
     crossed_N = known & np.isin(start_N, starts) & np.isin(batch.group_of_N, mixed)
     touched = int(np.count_nonzero(crossed_N))
