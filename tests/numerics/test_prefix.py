@@ -199,3 +199,9 @@ def test_ids_of_both_widths_and_nothing_at_all(kernels):
 def test_what_it_refuses():
     with pytest.raises(DataError, match="common_prefixes: a sequence reaches outside the 3 ids; check start_N"):
         common_prefixes(np.arange(3), np.array([0]), np.array([4]), np.array([0]))
+
+
+@pytest.mark.parametrize(("start", "stop"), [((-1, 0), (2, 3)), ((0, 1), (2, 4)), ((0, 2), (2, 1))])
+def test_one_sequence_that_reaches_outside_is_enough(start, stop):
+    with pytest.raises(DataError, match="common_prefixes: a sequence reaches outside the 3 ids"):
+        common_prefixes(np.arange(3), np.array(start), np.array(stop), np.zeros(2, dtype=int))
