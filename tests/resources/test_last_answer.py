@@ -46,7 +46,7 @@ def test_on_a_chain_an_answer_begins_where_something_was_said(rollout):
 
 def test_the_answer_up_to_a_place():
     assert answer_text(CHAIN, Place(0, 3, 1)) == "d e"
-    assert answer_text(CHAIN, Place(0, 1, 1)) == "a b c "
+    assert answer_text(CHAIN, Place(0, 1, 1)) == "a b c"
     assert answer_ids(IDS, Place(0, 3, 1)) == [13, 14]
     assert answer_ids(IDS, Place(0, 1, 0)) == [10, 11]
 
