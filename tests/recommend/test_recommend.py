@@ -360,6 +360,19 @@ def test_odd_rollouts_get_plain_advice(seed, ids):
     assert all(option.why and option.rule and option.evidence for option in given.options)
 
 
+def test_a_reward_at_the_end_alone_is_an_outcome():
+    made = [replace(every(t, reward=[None] * (len(t.steps) - 1) + [t.outcome or 0.5]), outcome=None) for t in world()]
+    assert facts((lambda: made, []))["step_rewards"] == 0.0
+    assert facts((rewarded, []))["step_rewards"] == 1.0
+
+
+def test_rules_are_in_the_order_of_the_questions():
+    questions = [rule.question for rule in GUIDE.rules]
+    assert questions == sorted(questions)
+    text = (RULE + RULE.replace('"a"', '"b"')).replace("question = 1", "question = 2", 1)
+    assert [rule.id for rule in parsed(text).rules] == ["b", "a"]
+
+
 def test_one_agent_in_each_rollout_is_not_several():
     made = [every(t, agent=f"model {n % 4}") for n, t in enumerate(world())]
     assert facts((lambda: made, []))["agents"] == 1
