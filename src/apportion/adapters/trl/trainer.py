@@ -14,10 +14,12 @@ from apportion.adapters.crediting import Crediting
 from apportion.adapters.rows import HostRow, batch_of, onto_rows
 from apportion.adapters.trl.contract import check_attributes, check_class, check_settings
 from apportion.adapters.trl.environment import Marks, marks_of
+from apportion.adapters.trl.memory import credit_of, keep, recall
 from apportion.adapters.trl.rollouts import host_row, rows_of
 from apportion.adapters.trl.scores import scores_of
 from apportion.adapters.trl.stopping import OnCredit, heard, stop
 from apportion.errors import ConfigError, ResourceError, missing_extra
+from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
 
@@ -72,11 +74,21 @@ def with_credit(
             self._credit_marks: list[Marks] = []
             self._credit_names: Counter[str] = Counter()
             self.credit_stopped: str | None = None
+            self.credit_memory = Memory()
             super().__init__(*args, **kwargs)
             check_attributes(self)
             told = self.rollout_func is not None or self.environments is not None
             told = told or getattr(self, "environment_factories", None) is not None
             check_settings(self.args, crediting, rollouts_tell=told)
+
+        def _save_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
+            out = super()._save_checkpoint(*args, **kwargs)
+            keep(self)
+            return out
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> Any:
+            recall(self, resume_from_checkpoint)
+            return super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)
 
         def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
@@ -163,7 +175,7 @@ def _agreed(
 def _credited(
     crediting: Crediting, rows: Sequence[HostRow], listeners: Sequence[OnCredit], trainer: Any
 ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
-    credit = crediting.credit(batch_of(rows))
+    credit = credit_of(trainer, crediting, batch_of(rows))
     told = heard(listeners, credit, int(trainer.state.global_step))
     longest = max(len(row.completion_ids) for row in rows)
     return *onto_rows(credit.to_tokens(), rows, longest), {**credit.notes, **told}
