@@ -149,3 +149,34 @@ def test_snapshots_do_not_copy_what_no_step_changes():
     assert world.observation_space is env._world.observation_space
     assert world.grid is not env._world.grid
     assert sys.getrefcount(world) < 5
+
+
+def test_every_level_has_its_steps():
+    import gymnasium
+
+    from apportion.envs.babyai_levels import OTHERWISE, STEPS
+
+    levels = {name for name in gymnasium.registry if name.startswith("BabyAI-")}
+    assert set(STEPS) <= levels
+    assert len(levels - set(STEPS)) <= 5
+    assert make("babyai").spec.max_steps == 32
+    assert make("babyai", level="BabyAI-KeyInBox-v0").spec.max_steps == OTHERWISE == max(STEPS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", range(4))
+def test_the_bot_wins_every_listed_level_within_its_steps(split):
+    from apportion.envs.babyai_levels import STEPS
+
+    for level in sorted(STEPS)[split::4]:
+        env = make("babyai", level=level)
+        for seed in (0, 1):
+            env.reset(seed=seed)
+            *_, info = [env.step(action) for action in env.expert()][-1]
+            assert info["success"], (level, seed)
+
+
+def test_the_bot_gives_up_instead_of_going_round_in_circles():
+    env = make("babyai", level="BabyAI-GoToImpUnlock-v0")
+    env.reset(seed=6)
+    assert env.expert() is None

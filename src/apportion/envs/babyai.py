@@ -19,17 +19,19 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from apportion.envs.babyai_levels import OTHERWISE, STEPS
 from apportion.envs.babyai_view import Square, look, no_view
 from apportion.envs.base import BaseEnv
 from apportion.envs.protocol import DETERMINISTIC, EnvSpec
 from apportion.envs.registry import register
-from apportion.errors import ConfigError, UnknownName, missing_extra
+from apportion.errors import ConfigError, EnvError, UnknownName, missing_extra
 
 ACTIONS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # minigrid's numbers 0 to 5
 REWARDS = {
     "success": "1 for reaching the goal, which ends the episode; 0 otherwise",
     "minigrid": "1 - 0.9 * steps / max_steps for reaching the goal, which ends the episode; 0 otherwise",
 }
+MOST_SEARCHES = 100  # of the bot in one turn; a turn that ends takes a handful
 UNMENTIONED = ("unseen", "empty", "wall", "floor", "agent")
 
 # What to do first when the bot is asked with its hands full: it plans from empty hands.
@@ -48,16 +50,18 @@ class BabyAI(BaseEnv):
 
     Args:
         level: a level of minigrid whose name starts with "BabyAI-".
-        max_steps: steps of an episode. The bot needs 7 on average and at most 12 in the default
-            level (300 seeds); mazes need hundreds.
+        max_steps: steps of an episode; None = two and a half times what the bot needs in that level, and 32 at least
+            (`babyai_levels`). In the default level it needs 7 on average and at most 12 (300 seeds); in mazes hundreds.
         reward: "success" pays 1, "minigrid" pays less the later.
     """
 
     def __init__(
-        self, *, level: str = "BabyAI-PutNextLocalS5N3-v0", max_steps: int = 32, reward: str = "success"
+        self, *, level: str = "BabyAI-PutNextLocalS5N3-v0", max_steps: int | None = None, reward: str = "success"
     ) -> None:
         if reward not in REWARDS:
             raise ConfigError(f"babyai: reward is {reward!r}; it takes {' or '.join(REWARDS)}")
+        if max_steps is None:
+            max_steps = STEPS.get(level, OTHERWISE)
         super().__init__(
             EnvSpec(
                 name="babyai",
@@ -174,7 +178,8 @@ def _bot_plan(world: Any, prefix: tuple[str, ...], cap: int) -> list[str] | None
             return None
         bot: Any = BabyAIBot(world)  # type: ignore[no-untyped-call]
         while len(plan) < cap:
-            move = int(bot.replan())
+            with _patience(bot):
+                move = int(bot.replan())
             if move >= len(ACTIONS):  # "done": it believes the goal is reached, and it is not
                 return None
             plan.append(ACTIONS[move])
@@ -184,6 +189,25 @@ def _bot_plan(world: Any, prefix: tuple[str, ...], cap: int) -> list[str] | None
     except Exception:  # the bot asserts what it believes, and gives up by raising whatever comes
         return None
     return plan[:cap]
+
+
+@contextlib.contextmanager
+def _patience(bot: Any) -> Iterator[None]:
+    """Raise once the bot has searched for ways too often in one turn: in some mazes it would do so for ever."""
+    search, looked = bot._shortest_path, 0
+
+    def counted(*args: Any, **named: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        if looked > MOST_SEARCHES:
+            raise EnvError("babyai: the bot goes round in circles")
+        return search(*args, **named)
+
+    bot._shortest_path = counted
+    try:
+        yield
+    finally:
+        bot._shortest_path = search
 
 
 @lru_cache(maxsize=1)
