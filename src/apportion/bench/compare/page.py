@@ -95,12 +95,13 @@ def _overview(tasks: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> str:
     found = {(cell["method"], cell["task"]): cell["metrics"]["cosine"] for cell in cells if "metrics" in cell}
     methods = dict.fromkeys(method for method, _ in found)
 
-    def average(method: str) -> float:
+    def standing(method: str) -> tuple[int, float]:
+        """Those that ran on more tasks first, so that averages are over the same ones; then the best average."""
         told = [found[method, t][0] for t in tasks if (method, t) in found and found[method, t][0] is not None]
-        return sum(told) / len(told) if told else -1.0
+        return -len(told), -sum(told) / max(len(told), 1)
 
     rows = [f"<tr><th>method</th>{''.join(f'<th>{escape(t)}</th>' for t in tasks)}</tr>"]
-    for method in sorted(methods, key=lambda m: -average(m)):
+    for method in sorted(methods, key=standing):
         row = "".join(_shade(found.get((method, t), [None])[0]) for t in tasks)
         rows.append(f"<tr><td>{escape(method)}</td>{row}</tr>")
     return f"<div class='wide'><table>{''.join(rows)}</table></div>"
