@@ -39,6 +39,10 @@ def rollouts(seed):
             )
             for k, step in enumerate(t.steps)
         ]
+        if len(out) % 4 == 1:  # broken before its end
+            steps[0] = dataclasses.replace(steps[0], failed=True)
+        if len(out) % 4 == 2:  # ended, and at the limit
+            steps[-1] = dataclasses.replace(steps[-1], terminated=True, truncated=True)
         out.append(dataclasses.replace(t, steps=steps, group=None if seed % 5 == 4 else t.group))
     return out
 
