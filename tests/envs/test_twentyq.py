@@ -1,5 +1,6 @@
 import itertools
 from functools import cache
+from random import Random
 
 import pytest
 
@@ -48,6 +49,18 @@ def test_the_optimum_is_that_of_a_search_over_all_policies(world):
     belief = frozenset(range(len(task.objects)))
     for questions in range(4):
         assert success(task, belief, questions) == pytest.approx(brute_force(task, belief, questions))
+
+
+def test_the_most_even_question_is_not_always_the_best():
+    truth = table({1, 2}, {0, 2, 3}, {3}, {2}, {3}, {3}, questions=4)
+    belief = frozenset(range(6))
+    assert success(truth, belief, 2) == pytest.approx(brute_force(truth, belief, 2)) == pytest.approx(4 / 6)
+    for seed in range(60):
+        rng = Random(seed)
+        rows = [{q for q in range(4) if rng.random() < 0.5} for _ in range(3 + seed % 5)]
+        truth, belief = table(*rows, questions=4), frozenset(range(len(rows)))
+        for questions in (1, 2, 3):
+            assert success(truth, belief, questions) == pytest.approx(brute_force(truth, belief, questions))
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3])
@@ -99,6 +112,8 @@ def test_free_text_is_understood():
         here = env.snapshot()
         assert not env.step(text)[4]["invalid"], text
         env.restore(here)
+    env.step(question)
+    assert env.step(question)[4]["invalid"]  # it was answered
     assert env.step("is it a unicorn?")[4]["invalid"]
 
 

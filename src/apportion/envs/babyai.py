@@ -19,29 +19,19 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from apportion.envs.babyai_bot import ACTIONS, PREFIXES, bot_plan
 from apportion.envs.babyai_levels import OTHERWISE, STEPS
 from apportion.envs.babyai_view import Square, look, no_view
 from apportion.envs.base import BaseEnv
 from apportion.envs.protocol import DETERMINISTIC, EnvSpec
 from apportion.envs.registry import register
-from apportion.errors import ConfigError, EnvError, UnknownName, missing_extra
+from apportion.errors import ConfigError, UnknownName, missing_extra
 
-ACTIONS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")  # minigrid's numbers 0 to 5
 REWARDS = {
     "success": "1 for reaching the goal, which ends the episode; 0 otherwise",
     "minigrid": "1 - 0.9 * steps / max_steps for reaching the goal, which ends the episode; 0 otherwise",
 }
-MOST_SEARCHES = 100  # of the bot in one turn; a turn that ends takes a handful
 UNMENTIONED = ("unseen", "empty", "wall", "floor", "agent")
-
-# What to do first when the bot is asked with its hands full: it plans from empty hands.
-PREFIXES: tuple[tuple[str, ...], ...] = (
-    (),
-    ("drop",),
-    ("turn left", "drop"),
-    ("turn right", "drop"),
-    ("turn left", "turn left", "drop"),
-)
 
 
 @register("babyai", extra="envs")
@@ -93,7 +83,7 @@ class BabyAI(BaseEnv):
         if self._over:
             return []
         for prefix in PREFIXES if self._world.carrying else PREFIXES[:1]:
-            plan = _bot_plan(_copy(self._world), prefix, self.steps_left)
+            plan = bot_plan(_copy(self._world), prefix, self.steps_left)
             if plan is not None:
                 return plan
         return None
@@ -164,50 +154,6 @@ def _copy(world: Any) -> Any:
     """A copy that shares what no step changes; the spaces and the random state are half the cost."""
     fixed = (world.observation_space, world.action_space, world.spec, world.actions, world._np_random)
     return copy.deepcopy(world, {id(part): part for part in fixed})
-
-
-def _bot_plan(world: Any, prefix: tuple[str, ...], cap: int) -> list[str] | None:
-    from minigrid.utils.baby_ai_bot import BabyAIBot
-
-    plan: list[str] = []
-    try:
-        for action in prefix:
-            plan.append(action)
-            world.step(ACTIONS.index(action))
-        if world.carrying and prefix:
-            return None
-        bot: Any = BabyAIBot(world)  # type: ignore[no-untyped-call]
-        while len(plan) < cap:
-            with _patience(bot):
-                move = int(bot.replan())
-            if move >= len(ACTIONS):  # "done": it believes the goal is reached, and it is not
-                return None
-            plan.append(ACTIONS[move])
-            _, _, terminated, _, _ = world.step(move)
-            if terminated:
-                break
-    except Exception:  # the bot asserts what it believes, and gives up by raising whatever comes
-        return None
-    return plan[:cap]
-
-
-@contextlib.contextmanager
-def _patience(bot: Any) -> Iterator[None]:
-    """Raise once the bot has searched for ways too often in one turn: in some mazes it would do so for ever."""
-    search, looked = bot._shortest_path, 0
-
-    def counted(*args: Any, **named: Any) -> Any:
-        nonlocal looked
-        looked += 1
-        if looked > MOST_SEARCHES:
-            raise EnvError("babyai: the bot goes round in circles")
-        return search(*args, **named)
-
-    bot._shortest_path = counted
-    try:
-        yield
-    finally:
-        bot._shortest_path = search
 
 
 @lru_cache(maxsize=1)

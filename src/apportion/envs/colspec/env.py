@@ -1,4 +1,4 @@
-"""ColSpec: somebody wants a function and has told half of it; ask, then write it; hidden unit tests decide.
+"""ColSpec: somebody wants a function and has told part of it; ask, then write it; hidden unit tests decide.
 
     Wanted: a shipping fee for x kilograms.
     Form: if x {compare} {limit} then {base} + {rate} * x else {base}
