@@ -11,6 +11,7 @@ from typing import Any
 
 from apportion.errors import CheckpointError
 from apportion.models.agentprm import AgentPRM
+from apportion.models.archer import ArCHerCritic
 from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
 from apportion.models.implicit import ImplicitReward
@@ -21,6 +22,7 @@ from apportion.models.value_head import ValueHead
 KINDS: dict[str, Any] = {
     "value_head": ValueHead,
     "agentprm": AgentPRM,
+    "archer": ArCHerCritic,
     "implicit_reward": ImplicitReward,
     "sweet": SweetCritic,
 }
@@ -46,6 +48,7 @@ def load(folder: str | Path, *, backbone: Backbone | None = None) -> Any:
 __all__ = [
     "KINDS",
     "AgentPRM",
+    "ArCHerCritic",
     "Backbone",
     "Fitted",
     "ImplicitReward",
