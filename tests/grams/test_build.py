@@ -129,14 +129,21 @@ def test_solutions_are_rollouts_above_the_threshold():
         list(solutions([Trajectory([Step(ids=[1])], outcome=1.0, id="x")]))
 
 
+def test_a_gram_in_just_as_many_solutions_as_asked_is_in():
+    told = ["so we go on", "so we go home", "now so we stop"]
+    found = build(told, shortest=2, top=1.0, least_documents=3)
+    assert [(gram.text, gram.documents) for gram in found.grams] == [("so we", 3)]
+
+
 def test_what_it_refuses():
     with pytest.raises(DataError, match="no n-gram of 3 to 5 words stands in 2 of the 1 solutions; give more"):
         build(["one two three four"])
     for name, value in (("clusters", 0), ("least_documents", 0), ("most_candidates", 0)):
         with pytest.raises(ConfigError, match=f"grams: {name} is 0; give a whole number from 1 on"):
             build(corpus(), **{name: value})
-    with pytest.raises(ConfigError, match=r"grams: top is 0.0; give a share in \(0, 1\]"):
-        build(corpus(), top=0.0)
+    for top in (0.0, 1.5):
+        with pytest.raises(ConfigError, match=rf"grams: top is {top}; give a share in \(0, 1\]"):
+            build(corpus(), top=top)
     with pytest.raises(ConfigError, match="grams: words per n-gram from 4 to 3; give 1 <= shortest <= longest"):
         build(corpus(), shortest=4, longest=3)
 

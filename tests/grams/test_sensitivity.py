@@ -33,6 +33,13 @@ def test_by_hand():
     assert told.semantic_entropy == pytest.approx(-(2 / 3) * math.log(2 / 3) - math.log(1 / 3) / 3)
 
 
+def test_who_is_not_above_the_mean_is_no_success_and_no_word_no_share():
+    told = sensitivity(of_texts("so we go on", "x so we y", outcomes=[1.0, 1.0]), grams("so we"))
+    assert (told.planning_share_of_successes, told.planning_share_of_failures) == (None, 0.5)
+    silent = sensitivity(of_texts("", ""), grams("so we"))
+    assert (silent.tokens, silent.planning_share) == (0, 0.0)
+
+
 def test_semantic_entropy_of_the_specification():
     batch = of_texts("a b a b c d e f")
     assert sensitivity(batch, grams("a b", "c d", "e f")).semantic_entropy == pytest.approx(1.0397, abs=1e-4)

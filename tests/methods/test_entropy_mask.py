@@ -89,6 +89,7 @@ def test_nothing_counted_is_left_alone():
     units = by_step(Batch.from_trajectories([Trajectory([entropy])]))
     credit = entropy_mask(Credit(np.ones(1), units, train_S=np.zeros(1, dtype=bool)))
     assert credit.to_tokens().weight_T.tolist() == [0, 0, 0]
+    assert credit.notes["entropy_floor"] == 0.0
 
 
 def test_quantiles_by_segment():
