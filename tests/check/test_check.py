@@ -345,7 +345,8 @@ def test_broken_lines_of_a_file_are_findings_with_their_sentences(tmp_path):
     wild, broken = the(findings, "not-finite"), the(findings, "broken-records")
     assert evidence(wild, "records", "of") == (2, 20)
     assert evidence(broken, "records", "of") == (2, 20)
-    assert f"{path}, line 18: NaN is not JSON" in wild.evidence["reasons"][0]
+    assert f"{path}, line 18: " in wild.evidence["reasons"][0]
+    assert "NaN is not JSON" in wild.evidence["reasons"][0]
     assert f"{path}, line 20: no steps" in broken.evidence["reasons"][0]
     assert findings.exit_code == 1
     assert findings.subject["broken_records"] == 4
