@@ -57,7 +57,14 @@ def test_snapshots_fall_back_to_replay():
     then = [env.step("roll")[0] for _ in range(3)]
     env.restore(here)
     assert [env.step("roll")[0] for _ in range(3)] == then
-    assert Dice().snapshot is not None
+
+
+def test_the_stream_goes_on_from_step_to_step():
+    env = Dice()
+    env.reset(seed=1)
+    assert len({env.step("roll")[0] for _ in range(9)}) > 2
+    env.reset(seed=1)
+    assert len({env.step("roll the other")[0] for _ in range(9)}) > 2
 
 
 @pytest.mark.parametrize(
