@@ -11,7 +11,7 @@ from apportion.bench.compare import CONTROLS, COSTS, METRICS, Plan, compare, eve
 from apportion.bench.compare import run as running
 from apportion.bench.compare.agreement import rank_agreement, sign_agreement, top_of_five
 from apportion.bench.compare.cells import measure_cell, step_credit
-from apportion.bench.compare.moments import best_factor, jackknife, signal_to_noise, squared_bias
+from apportion.bench.compare.moments import best_factor, crossed, jackknife, signal_to_noise, squared_bias
 from apportion.cli.app import app
 from apportion.credit import Credit
 from apportion.errors import ConfigError, UnknownName
@@ -63,6 +63,12 @@ def test_bias_and_signal_are_free_of_noise():
     gradient = rng.normal(size=(3000, 30)) + 0.2
     assert signal_to_noise(gradient, all_of_them) == pytest.approx(0.04, abs=0.01)
     assert math.isnan(signal_to_noise(gradient, np.eye(3000)[0]))
+
+
+def test_no_seed_meets_itself():
+    sums = np.array([[1.0, 4.0], [2.0, 0.0], [3.0, -1.0]])
+    assert crossed(sums, np.ones(3)).tolist() == [2 * (1 * 2 + 1 * 3 + 2 * 3), 2 * (4 * -1)]
+    assert crossed(sums, np.array([1.0, 0.0, 1.0])).tolist() == [2 * 3, 2 * -4]
 
 
 def test_the_factor_undoes_a_scale_in_spite_of_noise():

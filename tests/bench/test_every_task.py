@@ -10,6 +10,7 @@ from apportion.bench.stamped import plain
 from apportion.bench.tasks import task, task_names
 from apportion.bench.ties import cores, tied, tied_gradient, ties
 from apportion.bench.truth import to_batch
+from apportion.errors import ConfigError
 from apportion.units import by_step
 from tests.bench import brute
 
@@ -137,3 +138,17 @@ def test_twins_look_alike_and_are_not():
     better = tied(table, improve(table, uniform(table), 4.0))
     door = [table.index[x, 3] for x in ("red", "blue")]
     assert better[table.slot(door[0], "push")] == better[table.slot(door[1], "push")]
+
+
+def test_states_that_look_alike_share_a_policy_weighted_by_visits():
+    table = task("twins", slip=0.0, squares=1).table
+    pi = uniform(table).copy()
+    pi[[table.slot(table.index["", 0], a) for a in ("pull red", "pull blue")]] = 0.75, 0.25
+    for switch, push in (("red", 1.0), ("blue", 0.2)):
+        door = table.index[switch, 1]
+        pi[table.slot(door, "push")], pi[table.slot(door, "pull")] = push, 1.0 - push
+    both = tied(table, pi)
+    for switch in ("red", "blue"):
+        assert both[table.slot(table.index[switch, 1], "push")] == pytest.approx(0.75 * 1.0 + 0.25 * 0.2)
+    with pytest.raises(ConfigError, match="the policy changes with the time"):
+        tied(table, np.tile(pi, (table.horizon, 1)))
