@@ -338,6 +338,8 @@ def test_trunks_that_do_not_learn_are_shared_and_those_with_lora_are_copied(tune
         ({"level": "token"}, "level is 'token'; give one of turn, step"),
         ({"timeout": "done"}, "timeout is 'done'; give one of bootstrap, terminal"),
         ({"gamma": 1.5}, "gamma is 1.5; give a number from 0 to 1"),
+        ({"gamma": "high"}, "gamma is 'high'; give a number from 0 to 1"),
+        ({"expectile": "x"}, "expectile is 'x'; give a number between 0 and 1, or None"),
         ({"tau": 0.0}, "tau is 0.0; give a number above 0 and up to 1"),
         ({"expectile": 1.0}, "expectile is 1.0; give a number between 0 and 1, or None"),
         ({"capacity": 0}, "capacity is 0; give a whole number of transitions from 1 up"),
@@ -352,7 +354,7 @@ def test_what_cannot_be_used_is_said(given, says):
 def test_an_update_says_what_it_cannot_use():
     model = ArCHerCritic(small())
     for given, says in (
-        ({"steps": 0}, "steps is 0"), ({"draws": 1.5}, "draws is 1.5"), ({"lr": -1.0}, "lr is -1.0")
+        ({"steps": 0}, "steps is 0"), ({"draws": 1.5}, "draws is 1.5"), ({"lr": "x"}, "lr is 'x'")
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=says):
             model.update(coin(4, 0), **given)

@@ -75,7 +75,7 @@ class Online(Twins):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"ArCHerCritic.update: {name} is {value!r}; give a whole number from 1 up")
         for name, rate in (("lr", lr), ("clip_norm", clip_norm)):
-            if not 0 < rate < 1e9:
+            if not (isinstance(rate, int | float) and 0 < rate < 1e9):
                 raise ConfigError(f"ArCHerCritic.update: {name} is {rate!r}; give a positive number")
         self._check_folder()
         optimizer = self._going_on()

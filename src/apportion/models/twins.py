@@ -91,12 +91,18 @@ class Twins(torch.nn.Module):
         super().__init__()
         if not isinstance(hidden, int) or isinstance(hidden, bool) or hidden < 0:
             raise ConfigError(f"ArCHerCritic: hidden is {hidden!r}; give a width, or 0 for that of the backbone")
-        if not 0 <= gamma <= 1:
-            raise ConfigError(f"ArCHerCritic: gamma is {gamma!r}; give a number from 0 to 1")
-        if not 0 < tau <= 1:
-            raise ConfigError(f"ArCHerCritic: tau is {tau!r}; give a number above 0 and up to 1")
-        if expectile is not None and not 0 < expectile < 1:
-            raise ConfigError(f"ArCHerCritic: expectile is {expectile!r}; give a number between 0 and 1, or None")
+        for name, value, fits, wanted in (
+            ("gamma", gamma, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+            ("tau", tau, lambda x: 0 < x <= 1, "a number above 0 and up to 1"),
+            (
+                "expectile",
+                0.5 if expectile is None else expectile,
+                lambda x: 0 < x < 1,
+                "a number between 0 and 1, or None",
+            ),
+        ):
+            if not (isinstance(value, int | float) and fits(value)):
+                raise ConfigError(f"ArCHerCritic: {name} is {value!r}; give {wanted}")
         self.hidden, self.gamma, self.tau, self.expectile = hidden, gamma, tau, expectile
         self.pairs = Pairs(backbone, hidden=hidden, seed=seed)
         self.slow = self.pairs.copied()
