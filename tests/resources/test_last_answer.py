@@ -97,3 +97,23 @@ def test_a_recorded_answer_is_text_or_is_spelled():
     assert recorded_answer(IDS, lambda own: " ".join(map(str, own))) == "13 14 15"
     with pytest.raises(ConfigError, match="is token ids alone; give the policy's tokenizer"):
         recorded_answer(IDS, lambda own: None)
+
+
+def test_parents_that_are_written_out_are_a_chain_all_the_same():
+    written = text(("q", "a ", -1), ("", "b ", 0), ("tool", "c", 1))
+    assert branch_of(written, 1) is written
+    assert answer_begins(written) == 2
+    assert branch_of(text(("q", "a "), ("", "b", -1)), 1).steps[0].action == "b"
+
+
+def test_a_whole_prompt_after_the_step_before_says_nothing_new():
+    again = ids(([1, 2], [10, 11]), ([1, 2, 10, 11], [12], None, True), ([1, 2, 10, 11, 12], [13], None, True))
+    assert answer_steps(again, 2) == [0, 1, 2]
+    assert not spoken_to_after(again, 0)
+    told = ids(([1, 2], [10, 11]), ([1, 2, 10, 11, 9], [12], None, True))
+    assert answer_steps(told, 1) == [1]
+
+
+def test_one_step_without_text_has_the_whole_answer_spelled():
+    steps = [Step(prompt_ids=[1], ids=[10], action="said "), Step(prompt_ids=[], ids=[11])]
+    assert recorded_answer(Trajectory(steps, group="g"), lambda own: " ".join(map(str, own))) == "10 11"
