@@ -433,6 +433,8 @@ def test_look_names_what_was_moved_between_receptacles_of_one_place(player):
         "look",
     ]
     way += ["take apple 1 from microwave 1", "move apple 1 to fridge 1", "look"]
+    back = ["take apple 1 from fridge 1", "move apple 1 to fridge 1", "look"]
+    assert play(player, *way[:6], *back)[0][-1].endswith("Next to it, you see nothing.")
     said, _ = play(player, *way)
     beside = [text.partition("Next to it, you see ")[2] for text in said if text.startswith("You are facing")]
     assert beside == ["nothing.", "nothing.", "a apple 1.", "a apple 1."]  # the second time it is parted from the oven

@@ -15,8 +15,9 @@ def oracle(player: Player, state: State) -> list[str] | None:
     best: list[str] | None = None
     for objects, goal in _choices(player, state):
         way = _Way(player, state)
-        if way.fetch(objects, goal) and (best is None or len(way.taken) < len(best)):
-            best = way.taken
+        way.fetch(objects, goal)
+        if way.wins and (best is None or len(way.wins) < len(best)):
+            best = way.wins
     return best
 
 
@@ -47,6 +48,7 @@ class _Way:
 
     def __init__(self, player: Player, state: State) -> None:
         self.player, self.state, self.taken = player, state, list[str]()
+        self.wins: list[str] = []  # the commands up to the first that won
 
     def do(self, command: str) -> bool:
         move = self.player.commands(self.state).get(command)
@@ -54,6 +56,8 @@ class _Way:
             return False
         self.state, _ = self.player.apply(self.state, move)
         self.taken.append(command)
+        if not self.wins and self.player.won(self.state):
+            self.wins = list(self.taken)
         return True
 
     def reach(self, r: int, *, inside: bool = True) -> bool:
@@ -64,7 +68,7 @@ class _Way:
         return not inside or not self.player.is_shut(self.state, r) or self.do(f"open {p.rec_name[r]}")
 
     def fetch(self, objects: tuple[int, ...], goal: int) -> bool:
-        """Bring the objects to the goal, treated as asked; whether that wins."""
+        """Bring the objects to the goal, treated as asked; whether that could be done."""
         p = self.player.problem
         if not self.player.won(self.state) and self.state[1] >= 0 and self.state[1] not in objects and not self.drop():
             return False
@@ -79,7 +83,7 @@ class _Way:
                     return False
             elif not (self.reach(goal) and self.do(f"move {p.obj_name[o]} to {p.rec_name[goal]}")):
                 return False
-        return self.player.won(self.state)
+        return True
 
     def hold(self, o: int) -> bool:
         """Have the object in hand."""
