@@ -34,7 +34,7 @@ def rollouts(seed):
             dataclasses.replace(
                 step,
                 turn=k // 2 if seed % 2 else None,
-                state=step.observation if seed % 3 else None,
+                state=step.observation[:7] if (k if seed % 3 else k % 2) else None,
                 agent=step.agent if seed % 4 else None,
             )
             for k, step in enumerate(t.steps)
@@ -105,6 +105,14 @@ def test_a_method_gets_the_same_bits_or_reaches_for_what_is_not_there(name):
                         assert lean == credited(call, full), (level, seed, params)
                     except ApportionError as error:
                         raise AssertionError(f"{name} {params} is refused the ordinary way: {error}") from error
+
+
+def test_pseudo_tokens_are_nobodys_tokens():
+    units = lean_units(lean_batch(pa, rows_of(rollouts(1)), READS), "step")
+    for name in ("ids_T", "sampled_T", "step_of_T", "logp_T", "columns_T", "reward_parts", "trajectories"):
+        with pytest.raises(NotLean):
+            getattr(units.batch, name)
+    assert len(units.batch) == len(units.group_of_N)
 
 
 @pytest.mark.parametrize(
