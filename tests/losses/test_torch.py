@@ -158,3 +158,14 @@ def test_single_precision_stays_close():
         loss = on_tensors.LOSSES[name](single)
         assert loss.dtype == torch.float32
         assert_allclose(loss.numpy(), LOSSES[name](given), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+@pytest.mark.parametrize("denominator", [None, 0.25])
+def test_small_weights_and_denominators_are_not_taken_for_none(mode, denominator):
+    weight, row, group = np.array([0.1, 0.2, 0.0, 0.05]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0])
+    how = {"length": 0.5, "denominator": denominator}
+    want = losses.shares(weight, row, mode, group_of_T=group, **how)
+    got = on_tensors.shares(torch.tensor(weight), torch.tensor(row), mode, group_of_T=torch.tensor(group), **how)
+    assert (want[weight > 0] > 0).all()
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)

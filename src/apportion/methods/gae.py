@@ -71,4 +71,6 @@ def _through_zeros(units: Units, value_S: FloatArray, *, gamma: float, lam: floa
     at_S = np.cumsum(wide_S) - 1
     reward_X, value_X = np.zeros((2, int(wide_S.sum())))
     reward_X[at_S], value_X[at_S] = units.reward_S, value_S
-    return recursion(reward_X, value_X, np.repeat(units.traj_of_S, wide_S), gamma=gamma, lam=lam, last_value=last)[at_S]
+    traj_of_X = np.repeat(units.traj_of_S, wide_S)
+    out: FloatArray = recursion(reward_X, value_X, traj_of_X, gamma=gamma, lam=lam, last_value=last)[at_S]
+    return out
