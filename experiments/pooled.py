@@ -150,7 +150,7 @@ def main() -> None:
         file.write(json.dumps(document, indent=1).encode() + b"\n")
     lines = [
         "# pooled, GiGPO, RLOO and the exact advantage: learning speed",
-        f"\nMean over {given.seeds} seeds with Student's 95% interval. Area: exact expected return averaged over the run.",
+        f"\nMean over {given.seeds} seeds, Student's 95% interval. Area: exact expected return averaged over the run.",
         "A share of the gap of 0 is GiGPO's area, of 1 that of credit by the exact advantage. Rows with a dash are",
         "`pooled, defaults` (nothing chosen from the data) with one thing changed.",
     ]
