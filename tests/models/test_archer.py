@@ -384,5 +384,14 @@ def test_draws_are_uniform_over_what_the_buffer_holds():
     assert everything.reward.tolist() == want
 
 
+def test_every_step_draws_anew(monkeypatch):
+    model, drawn = ArCHerCritic(small()), []
+    draw = model.replay.draw
+    monkeypatch.setattr(model.replay, "draw", lambda *a: drawn.append(draw(*a)) or drawn[-1])
+    model.update(coin(6, 0), **STEPS)
+    model.update(**STEPS)
+    assert len({tuple(x.tolist()) for x in drawn}) == 8
+
+
 def _rewards(batch):
     return ap.by_step(batch).reward_S.tolist()

@@ -91,17 +91,15 @@ class Twins(torch.nn.Module):
         super().__init__()
         if not isinstance(hidden, int) or isinstance(hidden, bool) or hidden < 0:
             raise ConfigError(f"ArCHerCritic: hidden is {hidden!r}; give a width, or 0 for that of the backbone")
-        for name, value, fits, wanted in (
-            ("gamma", gamma, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
-            ("tau", tau, lambda x: 0 < x <= 1, "a number above 0 and up to 1"),
-            (
-                "expectile",
-                0.5 if expectile is None else expectile,
-                lambda x: 0 < x < 1,
-                "a number between 0 and 1, or None",
-            ),
+        for name, value, open_ends, wanted in (
+            ("gamma", gamma, False, "a number from 0 to 1"),
+            ("tau", tau, False, "a number above 0 and up to 1"),
+            ("expectile", expectile, True, "a number between 0 and 1, or None"),
         ):
-            if not (isinstance(value, int | float) and fits(value)):
+            if value is None and name == "expectile":
+                continue
+            inside = isinstance(value, int | float) and (0 < value < 1 if open_ends else 0 <= value <= 1)
+            if not inside or (name == "tau" and value == 0):
                 raise ConfigError(f"ArCHerCritic: {name} is {value!r}; give {wanted}")
         self.hidden, self.gamma, self.tau, self.expectile = hidden, gamma, tau, expectile
         self.pairs = Pairs(backbone, hidden=hidden, seed=seed)
