@@ -200,6 +200,10 @@ class ArCHerCritic(Online):
     def save(self, folder: str | Path) -> None:
         """Write the model, see `saving.save`, and what `update` needs to go on, see `Online.save_state`."""
         self.save_state(Path(folder))
+        self.save_model(folder)
+
+    def save_model(self, folder: str | Path) -> None:
+        """Write the model alone, enough to predict."""
         told = None if self.fitted is None else self.fitted.to_mapping()
         built = {name: getattr(self, name) for name in BUILT} | {"capacity": self.replay.capacity}
         facts = {**built, "backbone": self.backbone.facts(), "fitted": told}
@@ -212,7 +216,7 @@ class ArCHerCritic(Online):
         how = {name: facts[name] for name in (*BUILT, "capacity")}
         model = cls(backbone or Backbone.of_facts(facts["backbone"]), folder=folder, **how)
         saving.fill(folder, model, facts)
-        model.saved_in = Path(folder)
+        model.saved_in = Path(folder), None
         return model.eval()
 
     @torch.no_grad()

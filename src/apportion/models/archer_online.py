@@ -7,6 +7,7 @@ A run that was killed goes on from its newest save to the numbers of a run that 
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from abc import abstractmethod
@@ -32,8 +33,8 @@ class Online(Twins):
 
     seed: int
     replay: Replay
-    saved_in: Path | None = None
-    """Folder whose state the next `update` goes on from."""
+    saved_in: tuple[Path, int | None] | None = None
+    """Folder whose state the next `update` goes on from, and which; None = the newest."""
     updates = 0
     optimizer: torch.optim.Optimizer | None = None
 
@@ -71,12 +72,7 @@ class Online(Twins):
             DataError: no rollout that can be read, or a loss that is not finite: then all is as before the step.
             ConfigError: a parameter that cannot be used. CheckpointError: what was saved is missing or damaged.
         """
-        for name, value in (("steps", steps), ("draws", draws), ("micro_tokens", micro_tokens)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"ArCHerCritic.update: {name} is {value!r}; give a whole number from 1 up")
-        for name, rate in (("lr", lr), ("clip_norm", clip_norm)):
-            if not (isinstance(rate, int | float) and 0 < rate < 1e9):
-                raise ConfigError(f"ArCHerCritic.update: {name} is {rate!r}; give a positive number")
+        self.check_update(steps=steps, draws=draws, lr=lr, clip_norm=clip_norm, micro_tokens=micro_tokens)
         self._check_folder()
         optimizer = self._going_on()
         if batch is not None:
@@ -105,13 +101,43 @@ class Online(Twins):
         optimizer.zero_grad(set_to_none=True)
         return {**told, "buffer": float(len(self.replay))}
 
-    def save_state(self, folder: Path) -> None:
-        """Write what `update` needs to go on, then remove what nobody needs any more."""
-        optimizer = self._going_on()
-        number = 1 + max((int(path.name) for path in checkpoints(folder / "online")), default=0)
+    @staticmethod
+    def check_update(**given: Any) -> None:
+        """Raise ConfigError for numbers that `update` cannot use."""
+        for name, value in given.items():
+            if name in ("steps", "draws", "micro_tokens"):
+                if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                    raise ConfigError(f"ArCHerCritic.update: {name} is {value!r}; give a whole number from 1 up")
+            elif not (isinstance(value, int | float) and 0 < value < 1e9):
+                raise ConfigError(f"ArCHerCritic.update: {name} is {value!r}; give a positive number")
+
+    def save_state(self, folder: Path, *, number: int | None = None, keep: int = 1) -> None:
+        """Write what `update` needs to go on, then remove what no state needs any more.
+
+        Args:
+            folder: of the run. number: of this state; None = one more than the newest. keep: states that stay.
+        """
+        optimizer, held = self._going_on(), folder / "online"
+        if number is None:
+            number = 1 + max((int(path.name) for path in checkpoints(held)), default=0)
         counters = {"updates": self.updates, "replay": self.replay.state(folder / "buffer")}
-        save_checkpoint(folder / "online", number, self, optimizer, counters, keep=1)
-        self.replay.tidy(folder / "buffer")
+        save_checkpoint(held, number, self, optimizer, counters, keep=keep)
+        states = [json.loads((path / "state.json").read_text(encoding="utf-8")) for path in checkpoints(held)]
+        self.replay.tidy(
+            folder / "buffer", {name for state in states for name in state["counters"]["replay"]["segments"]}
+        )
+
+    def go_on_from(self, folder: Path, *, number: int | None = None) -> None:
+        """Be as a saved state was, at once.
+
+        Args:
+            folder: of the run. number: of the state; None = the newest.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        self.saved_in = folder, number
+        self._going_on()
 
     def _check_folder(self) -> None:
         """A new model does not write over the buffer of another."""
@@ -135,13 +161,13 @@ class Online(Twins):
             learning = [p for p in self.pairs.parameters() if p.requires_grad]
             self.optimizer = torch.optim.AdamW(learning, weight_decay=0.0)
         if self.saved_in is not None:
-            folder = self.saved_in
+            folder, number = self.saved_in
             if not checkpoints(folder / "online"):
                 raise CheckpointError(
                     f"{folder}: what an update goes on from is missing (online/); fit the model again"
                 )
             with _undisturbed():
-                _, counters = load_checkpoint(folder / "online", self, self.optimizer)
+                _, counters = load_checkpoint(folder / "online", self, self.optimizer, at=number)
             self.replay = Replay.opened(folder / "buffer", counters["replay"])
             self.updates, self.saved_in = counters["updates"], None
         return self.optimizer

@@ -81,9 +81,9 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def load_checkpoint(
-    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, at: int | None = None
 ) -> tuple[int, dict[str, Any]]:
-    """Put the newest intact checkpoint into model, optimizer and generators.
+    """Put the newest intact checkpoint, or that after ``at`` iterations, into model, optimizer and generators.
 
     Returns:
         Iterations done, and the counters that were saved.
@@ -91,7 +91,7 @@ def load_checkpoint(
     Raises:
         CheckpointError: there is none, all are damaged, or it is of another model.
     """
-    found = checkpoints(folder)
+    found = [path for path in checkpoints(folder) if at is None or int(path.name) == at]
     if not found:
         raise CheckpointError(f"{folder}: no checkpoint to resume from; start without resuming")
     reasons = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,9 +122,13 @@ class Replay:
             digests[f"{number:06d}"] = _digest(folder, number)
         return {"capacity": self.capacity, "added": self.added, "skipped": self.skipped, "segments": digests}
 
-    def tidy(self, folder: Path) -> None:
-        """Remove files of what fell out, and of runs that were here before."""
-        kept = {path.name for number in self.segments for path in _files(folder, number)}
+    def tidy(self, folder: Path, named: Collection[str]) -> None:
+        """Remove files that neither the buffer nor a saved state needs.
+
+        Args:
+            folder: where they lie. named: segments of the saved states.
+        """
+        kept = {path.name for name in (*self.segments, *map(int, named)) for path in _files(folder, name)}
         for path in folder.iterdir() if folder.is_dir() else ():
             if _FILE.fullmatch(path.name) and path.name not in kept:
                 path.unlink()

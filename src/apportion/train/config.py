@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 import types
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,10 @@ class TrainConfig:
         clone_noise: probability of playing a random admissible action instead (the expert's remains the label).
 
     Reinforcement learning
-        method, method_params: credit, as for `apportion.assign`. unit: cut; None = the one the method is made for.
+        method, method_params: credit, as for `apportion.assign`; by default the method that reads ``credit``, and
+            without that gigpo.
+        credit, credit_params: a credit model that learns beside the policy: "archer", see `train.companion`.
+        unit: cut; None = the one the method is made for.
         loss, loss_params, aggregation, aggregation_length: see `apportion.losses`.
         rows: what "seq-" aggregations call a sequence, "trajectory" or "sequence" (one prompt with its action).
         tasks, rollouts: tasks per iteration, rollouts per task from the same start state.
@@ -103,8 +107,10 @@ class TrainConfig:
     clone_batch: int = 64
     clone_noise: float = 0.0
 
-    method: str = "gigpo"
+    method: str = ""
     method_params: Mapping[str, Any] = field(default_factory=dict)
+    credit: str | None = None
+    credit_params: Mapping[str, Any] = field(default_factory=dict)
     unit: str | None = None
     loss: str = "ppo"
     loss_params: Mapping[str, Any] = field(default_factory=dict)
@@ -159,6 +165,17 @@ class TrainConfig:
             raise ConfigError(f"aggregation {self.aggregation!r} needs aggregation_length, a constant number of tokens")
         if self.start is not None and self.model is not None:
             raise ConfigError("give start (a policy of another run) or model, not both")
+        if self.credit is not None and self.credit not in COMPANIONS:
+            raise ConfigError(f"credit is {self.credit!r}; give one of {', '.join(COMPANIONS)}, or nothing")
+        if self.credit_params and self.credit is None:
+            raise ConfigError("credit_params are given and credit is not; name the credit model, or give neither")
+        if not self.method:
+            object.__setattr__(self, "method", "gigpo" if self.credit is None else self.credit)
+        elif self.credit is not None and self.credit not in re.findall(r"[\w/]+", self.method):
+            raise ConfigError(
+                f"method is {self.method!r}, which does not read credit={self.credit}; give method={self.credit}, "
+                f"alone or in an expression"
+            )
         check_expression(self.method, self.method_params)
         if self.cut not in CUTS:
             raise ConfigError(f"unit is {self.cut!r}; give one of {', '.join(CUTS)}")
@@ -203,6 +220,8 @@ class TrainConfig:
                 changes[key] = {**table, inner: _value(text)}
             else:
                 changes[key] = _value(text)
+        if changes.get("credit") and "method" not in changes:
+            changes["method"] = ""  # the one that reads it
         return dataclasses.replace(self, **changes)
 
     def to_mapping(self) -> dict[str, Any]:
@@ -213,6 +232,9 @@ class TrainConfig:
         """Every setting as JSON; `from_file` reads it back."""
         return json.dumps(self.to_mapping(), indent=2) + "\n"
 
+
+COMPANIONS = ("archer",)
+"""Credit models that can learn beside the policy; each is read by the method of its name."""
 
 LEAST = {
     "hidden": 1, "layers": 1, "heads": 1, "vocabulary": 260, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,

@@ -23,6 +23,7 @@ from apportion.losses import check_pairing
 from apportion.methods.pooled_memory import Memory
 from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from apportion.train.clone import clone
+from apportion.train.companion import Companion, companion_of
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
 from apportion.train.examples import Examples
@@ -130,6 +131,7 @@ class _Run:
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
         self.memory: Memory | None = None
+        self.companion: Companion | None = None
         self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
@@ -145,7 +147,8 @@ class _Run:
         if checkpoints(self.folder / "checkpoints") or (self.folder / "policy").exists():
             raise ConfigError(f"{self.folder} holds a run already; resume it, or give another out")
         self.policy = Policy.from_config(config, self.collector.env)
-        rehearse(config, self.collector, self.policy)
+        self.companion = companion_of(config, len(self.policy.tokenizer))
+        rehearse(config, self.collector, self.policy, self.companion)
         self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.folder / "config.json") as file:
             file.write(config.to_json().encode())
@@ -174,6 +177,9 @@ class _Run:
         self.policy = self._start_policy()
         self._optimizer()
         done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
+        self.companion = companion_of(self.config, len(self.policy.tokenizer))
+        if self.companion is not None:
+            self.companion.go_on(done)
         self.generated, self.episodes = counters["generated_tokens"], counters["episodes"]
         self.before, self.after = counters["before"], counters["after"]
         if (remembered := counters.get("memory")) is not None:
@@ -220,6 +226,8 @@ class _Run:
             newest = {**line["rollout"], **{k: v for k, v in line.get("eval", {}).items() if k in ahead}}
             self.report(Progress("train", *self._how_far(done), newest))
         self.policy.save(self.folder / "policy")
+        if self.companion is not None:
+            self.companion.finish()
         return self._result(done)
 
     def _iteration(self, index: int) -> dict[str, Any]:
@@ -239,13 +247,18 @@ class _Run:
         clock.lap("collect")
         batch = Batch.from_trajectories(collected.trajectories)
         clock.lap("batch")
+        critic: dict[str, Any] = {}
+        if self.companion is not None:
+            critic = {"critic": self.companion.learn(batch, self.policy.model.parameters())}
+            clock.lap("critic")
         units = CUTS[config.cut](batch)
-        credit = self._credit(units)
+        credit = self._credit(units if self.companion is None else self.companion.told(units))
         tokens = credit.to_tokens()
         clock.lap("credit")
         heard = self.listening(credit, index)
         clock.lap("listeners")
-        tally = self._update(index, tokens) if self.listening.reason is None else Tally()
+        warm = self.companion is None or index >= self.companion.warmup
+        tally = self._update(index, tokens) if warm and self.listening.reason is None else Tally()
         clock.lap("update")
         if config.dump_every and index % config.dump_every == 0:
             self._dump(index, collected)
@@ -263,6 +276,7 @@ class _Run:
                 "reused_prompts": collected.reused,
             },
             "credit": _credit_numbers(credit),
+            **critic,
             **heard,
             "train": {**tally.metrics(), "lr": self.optimizer.param_groups[0]["lr"]},
             "seconds": {
@@ -324,6 +338,8 @@ class _Run:
 
     def _checkpoint(self, done: int) -> None:
         assert self.log is not None
+        if self.companion is not None:
+            self.companion.save(done, keep=self.config.keep)
         counters = {
             "generated_tokens": self.generated,
             "episodes": self.episodes,
