@@ -219,7 +219,8 @@ def test_output_from_outside_is_escaped(cli, tmp_path):
 
 def test_literals():
     assert literal("0.5") == 0.5
-    assert literal("none") is None
+    assert literal("None") is None
+    assert literal("none") == "none"  # grpo --scale none
     assert literal("TRUE") is True
     assert literal("[1, 2]") == [1, 2]
     assert literal("std") == "std"

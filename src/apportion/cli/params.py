@@ -34,11 +34,14 @@ def method_params(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def literal(value: str) -> Any:
-    """A number, True, False, None or a list of those; anything else is the text itself."""
+    """A number, True, False, None or a list of those; anything else is the text itself.
+
+    ``none`` is a text: many parameters take that word (``--scale none``).
+    """
     lowered = value.strip().lower()
     if lowered in ("true", "false"):
         return lowered == "true"
-    if lowered in ("none", "null"):
+    if value.strip() in ("None", "null"):
         return None
     try:
         found = ast.literal_eval(value)  # literals only; nothing is evaluated
