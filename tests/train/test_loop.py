@@ -13,8 +13,8 @@ import pytest
 from apportion.data import Batch
 from apportion.data.jsonl import read_jsonl
 from apportion.errors import CheckpointError, ConfigError
-from apportion.train import TrainConfig, train
 from apportion.models.checkpoint import checkpoints
+from apportion.train import TrainConfig, train
 from apportion.train.loop import Progress
 from apportion.train.metrics import MetricsLog, read_metrics
 

@@ -35,8 +35,8 @@ def archer(units: Units, *, q: str = "q", v: str = "v", form: str = "advantage",
     """Credit each utterance with what a critic finds it better than its state.
 
     Args:
-        units: S utterances, turns or steps as the critic was fitted. Reads reward_parts (Step.rewards), reward units; of
-            rewards only whether there are any: rollouts without a score take no part.
+        units: S utterances, turns or steps as the critic was fitted. Reads reward_parts (Step.rewards), reward units;
+            of rewards only whether there are any: rollouts without a score take no part.
         q: name of the part that holds min_j Q_j.
         v: name of the part that holds min_j V_j.
         form: "advantage", or "awr", the weight of advantage-weighted regression.

@@ -52,8 +52,8 @@ def with_credit(
         states: what counts as one state, see `apportion.units.STATES`.
         ask: who is asked, for methods that ask. Only the main process asks, and only in training: an evaluation of such
             a method keeps TRL's own advantages, which cost nothing.
-        on_credit: called by the main process with each `Credit` and the trainer's step; numbers that it returns join the
-            metrics, and `StopRun` ends training after the update in progress, see ``trainer.credit_stopped``.
+        on_credit: called by the main process with each `Credit` and the trainer's step; numbers that it returns join
+            the metrics, and `StopRun` ends training after the update in progress, see ``trainer.credit_stopped``.
 
     Raises:
         ConfigError: an unknown method or parameter, a class that cannot carry credit inside rollouts, or, when the
