@@ -17,7 +17,7 @@ QUICK = {"steps": 3, "draws": 16, "capacity": 60}
 @pytest.fixture
 def archer(config):
     def build(**changes):
-        return config(**{"credit": "archer", "credit_params": QUICK, "eval_tasks": 0, **changes})
+        return config(**{"env": "keydoor", "credit": "archer", "credit_params": QUICK, "eval_tasks": 0, **changes})
 
     return build
 
@@ -38,7 +38,7 @@ def test_the_critic_learns_is_read_and_is_left_in_the_run(archer, monkeypatch):
     result = train(archer())
     lines = [line for line in result.metrics if "critic" in line]
     assert [line["critic"]["buffer"] for line in lines][-1] <= 60
-    assert all(np.isfinite(line["critic"]["loss"]) for line in lines)
+    assert all(line["critic"]["loss"] > 0 for line in lines)
     assert len(lines) == 3
     units = seen[-1]
     want = units.reward_parts["q"] - units.reward_parts["v"]
@@ -48,9 +48,8 @@ def test_the_critic_learns_is_read_and_is_left_in_the_run(archer, monkeypatch):
     np.testing.assert_array_equal(model.predict(units.batch).reward_parts["q"], units.reward_parts["q"])
 
 
-@pytest.mark.parametrize("params", [{}, {"joint": True}])
-def test_a_stopped_run_goes_on_to_the_same_numbers(archer, tmp_path, params):
-    given = {"credit_params": {**QUICK, **params}, "iterations": 4}
+def test_a_stopped_run_goes_on_to_the_same_numbers(archer, tmp_path):
+    given = {"iterations": 4}
     whole = train(archer(**given, out=str(tmp_path / "a")))
     train(archer(**{**given, "iterations": 2}, out=str(tmp_path / "b")))
     rest = train(archer(**given, out=str(tmp_path / "b")), resume=True)
@@ -117,7 +116,6 @@ def test_the_state_that_belongs_to_the_policy_is_asked_for(archer):
         ({"method": "gigpo"}, "method is 'gigpo', which does not read credit=archer; give method=archer"),
         ({"credit_params": {"rate": 1}}, "credit_params: archer takes no 'rate'; there are gamma, tau"),
         ({"credit_params": {"warmup": -1}}, "warmup is -1; give a number of iterations"),
-        ({"credit_params": {"joint": 1}}, "joint is 1; give true or false"),
         ({"credit_params": {"steps": 0}}, "steps is 0; give a whole number from 1 up"),
         ({"credit_params": {"gamma": 2}}, "gamma is 2; give a number from 0 to 1"),
     ],

@@ -202,3 +202,10 @@ def test_greedy_free_text_stops_at_the_longest():
     policy = small_policy(0, env="tests/copy", actions="text", max_action_tokens=3)
     got = Collector(**COPY).collect(policy, [0], greedy=True)
     assert all(1 <= len(step.ids) <= 3 for step in got.trajectories[0].steps)
+
+
+def test_weights_of_a_folder_lie_where_torch_puts_its_own(tmp_path):
+    """In a mapped file they lie at odd addresses, where products round otherwise: a resumed run would differ."""
+    small_policy().save(tmp_path / "p")
+    again = small_policy(start=str(tmp_path / "p"))
+    assert [p.data_ptr() % 64 for p in again.model.parameters()] == [0] * sum(1 for _ in again.model.parameters())

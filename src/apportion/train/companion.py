@@ -6,10 +6,7 @@ out/credit/          the fitted model; its buffer and state, which a run goes on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-
-import torch
 
 from apportion.data import Batch
 from apportion.errors import ConfigError
@@ -19,7 +16,7 @@ from apportion.units import Units, with_batch
 
 BUILD = ("gamma", "tau", "expectile", "timeout", "capacity", "hidden")
 UPDATE = ("steps", "draws", "lr", "clip_norm", "micro_tokens")
-OWN = ("backbone", "tune", "warmup", "joint")
+OWN = ("backbone", "tune", "warmup")
 
 
 class Companion:
@@ -28,8 +25,8 @@ class Companion:
     Args:
         config: of the run; ``credit_params`` may name arguments of `ArCHerCritic` (gamma, tau, expectile, timeout,
             capacity, hidden), of its `update` (steps, draws, lr, clip_norm, micro_tokens), and: ``backbone`` and
-            ``tune``, see `Backbone`; ``warmup``, iterations in which the critic alone learns, 0 by default; ``joint``,
-            whether gradients that the policy's last update left are clipped with the critic's, as in the released code.
+            ``tune``, see `Backbone`; ``warmup``, iterations in which the critic alone learns, 0 by default. ``timeout``
+            is "terminal" where the limit of steps belongs to the task.
         vocabulary: ids of the policy's tokenizer.
 
     Raises:
@@ -41,11 +38,9 @@ class Companion:
         known = (*BUILD, *UPDATE, *OWN)
         if unknown := [name for name in given if name not in known]:
             raise ConfigError(f"credit_params: {config.credit} takes no {unknown[0]!r}; there are {', '.join(known)}")
-        self.warmup, self.joint = given.get("warmup", 0), given.get("joint", False)
+        self.warmup = given.get("warmup", 0)
         if not isinstance(self.warmup, int) or isinstance(self.warmup, bool) or self.warmup < 0:
             raise ConfigError(f"credit_params: warmup is {self.warmup!r}; give a number of iterations from 0 up")
-        if not isinstance(self.joint, bool):
-            raise ConfigError(f"credit_params: joint is {self.joint!r}; give true or false")
         self.folder = Path(config.out) / "credit"
         self.how = {name: given[name] for name in UPDATE if name in given}
         model = given.get("backbone", "small")
@@ -55,13 +50,9 @@ class Companion:
         self.critic = ArCHerCritic(trunk, level=config.cut, folder=self.folder, seed=config.seed, **build)
         self.critic.check_update(**self.how)
 
-    def learn(self, batch: Batch, policy: Iterable[torch.nn.Parameter]) -> dict[str, float]:
-        """Take a batch in and make steps; numbers for the log of the run.
-
-        Args:
-            batch: rollouts of an iteration. policy: its parameters, for ``joint``.
-        """
-        return self.critic.update(batch, **self.how, beside=policy if self.joint else ())
+    def learn(self, batch: Batch) -> dict[str, float]:
+        """Take an iteration's rollouts in and make steps; numbers for the log of the run."""
+        return self.critic.update(batch, **self.how)
 
     def told(self, units: Units) -> Units:
         """The units with what the critic says of them."""

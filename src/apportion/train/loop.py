@@ -249,7 +249,7 @@ class _Run:
         clock.lap("batch")
         critic: dict[str, Any] = {}
         if self.companion is not None:
-            critic = {"critic": self.companion.learn(batch, self.policy.model.parameters())}
+            critic = {"critic": self.companion.learn(batch)}
             clock.lap("critic")
         units = CUTS[config.cut](batch)
         credit = self._credit(units if self.companion is None else self.companion.told(units))

@@ -115,7 +115,12 @@ def longest_context(model: Any) -> int | None:
 def _from_folder(name: str) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-        return AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, use_safetensors=True), tokenizer
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, use_safetensors=True)
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         raise ConfigError(f"no model can be loaded from {name!r} ({first}); give a folder or a hub name") from None
+    for parameter in model.parameters():
+        # out of the mapped file: at its odd addresses products round otherwise than in memory that torch aligned, and
+        # a run that goes on would not end in the numbers of one that was never stopped
+        parameter.data = parameter.data.clone()
+    return model, tokenizer
