@@ -149,6 +149,8 @@ ODD = [
     '{"steps": [{"action": "a"}], "id": "x", "id": "y"}',
     '{"steps": [{"action": "a"}], "meta": {"a": 1, "a": 2}}',
     '{"steps": [{"action": "a"}], "outcome": true}',
+    '{"steps": [{"action": "a", "extra": {"": null, "\\u0000": [], "a\\u0000b": 1, "a": 2}}]}',
+    STEP % '"extra": {"": null, "\\u0000": []}',
     '\ufeff{"steps": [{"action": "a"}]}',
     '{"steps": [{"ids": [], "logp": []}]}',
     '{"steps": [{"ids": [18446744073709551615]}]}',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -21,7 +22,10 @@ ROWS, WEIGHT = 1024, 1 << 24
 def is_parquet(file: BinaryIO) -> bool:
     """The file starts as Parquet does."""
     peek = getattr(file, "peek", None)
-    return peek is not None and bytes(peek(4)[:4]) == MAGIC
+    try:
+        return peek is not None and bytes(peek(4)[:4]) == MAGIC
+    except (OSError, EOFError, zlib.error):  # packed and damaged: whoever reads its lines says so
+        return False
 
 
 def write_rows(path: str | os.PathLike[str], header: str, parts: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 Number arrays go to NumPy without a Python object for each number, which is most of the time of a file with token ids.
 Where the two parsers may part, the answer is None and the standard library has the word, also about what is wrong:
-a name that stands twice, a list inside a list of numbers, half a surrogate pair, an integer beyond 64 bits, NaN.
+a name that stands twice or holds a NUL, a list inside a list of numbers, half a surrogate pair, an integer beyond 64 bits, NaN.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES = {
     "token_values": "d",
 }
 _FREE = {"extra", "rewards", "columns"}
-_BOM, _BRACKET, _ESCAPED_BRACKET = b"\xef\xbb\xbf", ord("["), b"\\u005"
+_BOM, _BRACKET, _ESCAPED_BRACKET, _NUL = b"\xef\xbb\xbf", ord("["), b"\\u005", b"\\u0000"
 _LARGEST = 2.0**63
 
 
@@ -53,7 +53,7 @@ class FastLines:
 
     def record(self, line: bytes) -> dict[str, Any] | None:
         """What `json.loads` gives, token columns as arrays; None where that is not certain, or no trajectory."""
-        if line.startswith(_BOM):
+        if line.startswith(_BOM) or _NUL in line:  # a name with a NUL in it is looked up by what stands before that
             return None
         try:
             return self._record(line)

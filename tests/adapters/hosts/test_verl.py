@@ -344,7 +344,7 @@ def test_all_that_hosts_may_be_told_is_read(host):
 
     class Heard:
         crediting = types.SimpleNamespace(method="grpo", varies_inside=True)
-        log, penalty_apart = None, False
+        log, penalty_apart, on_credit = None, False, None
 
     def credit(batch):
         heard.append(batch)
