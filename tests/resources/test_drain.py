@@ -81,7 +81,10 @@ def test_a_stop_between_two_answers_of_one_batch_loses_neither(tmp_path, monkeyp
 
 def test_a_server_that_wants_silence_gets_it():
     def function(request, before):
-        return Trouble("429", wait=0.4) if before == 0 and request.ask.at == Place(0, 0) else Reply(draw(request))
+        if before == 0 and request.ask.at == Place(0, 0):
+            return Trouble("429", wait=0.4)
+        time.sleep(0.02)  # as a server would; in no time, others could be through before the one thread tells its own
+        return Reply(draw(request))
 
     made = Scripted(function, workers=2)
     ask = Asker(made, retry=HASTY)
