@@ -2,7 +2,8 @@
 
 Number arrays go to NumPy without a Python object for each number, which is most of the time of a file with token ids.
 Where the two parsers may part, the answer is None and the standard library has the word, also about what is wrong:
-a name that stands twice or holds a NUL, a list inside a list of numbers, half a surrogate pair, an integer beyond 64 bits, NaN.
+a name that stands twice or holds a NUL, a list inside a list of numbers, half a surrogate pair, an integer beyond 64
+bits, NaN.
 """
 
 from __future__ import annotations
