@@ -28,7 +28,7 @@ _TYPES = {
     "token_values": "d",
 }
 _FREE = {"extra", "rewards", "columns"}
-_BOM, _BRACKET, _ESCAPED_BRACKET, _NUL = b"\xef\xbb\xbf", ord("["), b"\\u005", b"\\u0000"
+_BOM, _BRACKET, _ESCAPED_BRACKET = b"\xef\xbb\xbf", ord("["), b"\\u005"
 _LARGEST = 2.0**63
 
 
@@ -54,7 +54,7 @@ class FastLines:
 
     def record(self, line: bytes) -> dict[str, Any] | None:
         """What `json.loads` gives, token columns as arrays; None where that is not certain, or no trajectory."""
-        if line.startswith(_BOM) or _NUL in line:  # a name with a NUL in it is looked up by what stands before that
+        if line.startswith(_BOM):
             return None
         try:
             return self._record(line)
@@ -63,7 +63,7 @@ class FastLines:
 
     def _record(self, line: bytes) -> dict[str, Any]:
         top = self._parser.parse(line)
-        names = list(top)
+        names = _sure(list(top))
         steps = top["steps"]
         if not isinstance(steps, self._array):
             raise _Doubt
@@ -85,7 +85,7 @@ class FastLines:
         out: list[dict[str, Any]] = [step.as_dict() for step in steps]
         if sum(map(len, out)) != sum(map(len, steps)):
             raise _Doubt
-        for name in _FREE & set().union(*out):
+        for name in _FREE & set(_sure(set().union(*out))):
             for given, step in zip(out, steps, strict=True):
                 if name in given:
                     given[name] = self._value(step[name])
@@ -93,11 +93,11 @@ class FastLines:
 
     def _with_ids(self, step: Any) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        names = list(step)
+        names = _sure(list(step))
         for name in names:
             value, kind = step[name], _TYPES.get(name)
             if name == "columns" and isinstance(value, self._object):
-                out[name] = {key: self._numbers(value[key], "d") for key in value}
+                out[name] = {key: self._numbers(value[key], "d") for key in _sure(list(value))}
                 if len(out[name]) != len(value):
                     raise _Doubt
             else:
@@ -122,7 +122,7 @@ class FastLines:
         """Python's own values, a name that stands twice refused."""
         if isinstance(value, self._object):
             out = {}
-            for name in value:
+            for name in _sure(list(value)):
                 self._brackets += name.count("[")
                 out[name] = self._value(value[name])
             if len(out) != len(value):
@@ -134,6 +134,13 @@ class FastLines:
         if type(value) is str:
             self._brackets += value.count("[")
         return value
+
+
+def _sure(names: Any) -> Any:
+    """Names that can be looked up: one with a NUL in it would be looked up by what stands before that."""
+    if "\0" in "".join(names):
+        raise _Doubt
+    return names
 
 
 class _Doubt(Exception):
