@@ -65,10 +65,9 @@ def test_log_probabilities_are_those_of_a_plain_pass():
 @pytest.mark.parametrize("loss", ["ce", "dpo"])
 def test_the_losses_by_hand(loss, score):
     beta, batch = 0.3, planted(16, 3)
-    model = ImplicitReward(TokenModel("small", vocabulary=VOCABULARY))
+    model = ImplicitReward(TokenModel("small", vocabulary=VOCABULARY), score=score)
     torch.nn.init.normal_(model.backbone.trunk.transformer.wte.weight, std=0.3)
-    settings = Settings(held_out=0.0)
-    task = _Outcomes(model, batch, settings, loss=loss, beta=beta, score=score, success=0.5)
+    task = _Outcomes(model, batch, Settings(held_out=0.0), loss=loss, beta=beta)
     scores = []
     for rollout in batch:
         ratio = plain_logp(model.backbone, rollout) - plain_logp(model.start, rollout)
@@ -98,7 +97,7 @@ def fitted(tmp_path_factory):
 
 
 def test_it_finds_the_token_that_decided(fitted):
-    told = fitted.measure(planted(64, 1), beta=0.3)
+    told = fitted.measure(planted(64, 1))
     assert told["auc"][1] > 0.9
     batch = fitted.predict(planted(64, 1))
     ratio = np.where(batch.sampled_T, batch.columns_T["prm_logp"] - batch.ref_logp_T, 0.0)
@@ -117,6 +116,24 @@ def test_a_saved_model_predicts_the_same(fitted, tmp_path):
     a, b = again.predict(batch), fitted.predict(batch)
     np.testing.assert_array_equal(a.columns_T["prm_logp"], b.columns_T["prm_logp"])
     np.testing.assert_array_equal(a.ref_logp_T, b.ref_logp_T)
+
+
+def test_measures_use_the_score_and_the_success_of_the_fit(tmp_path):
+    """Lengths differ, so sums and means may order rollouts differently; and outcomes above 2 are successes."""
+    batch = Batch.from_trajectories(
+        Trajectory(t.steps[: 1 + n % 2], group=t.group, outcome=2 * t.outcome + n % 2)
+        for n, t in enumerate(planted(24, 5))
+    )
+    model = ImplicitReward(TokenModel("small", vocabulary=VOCABULARY), score="mean", success=2.0)
+    torch.nn.init.normal_(model.backbone.trunk.transformer.wte.weight, std=0.3)
+    ratio = [plain_logp(model.backbone, t) - plain_logp(model.start, t) for t in batch]
+    label = np.array([t.outcome > 2 for t in batch])
+    want = classified(np.array([r.mean() for r in ratio]), label)
+    assert model.measure(batch)["auc"][0] == pytest.approx(want["auc"][0])
+    assert classified(np.array([r.sum() for r in ratio]), label)["auc"][0] != want["auc"][0]
+    model.save(tmp_path)
+    again = load(tmp_path)
+    assert (again.score, again.success) == ("mean", 2.0)
 
 
 def test_the_reference_can_be_in_the_data():

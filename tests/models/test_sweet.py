@@ -99,8 +99,7 @@ def test_the_loss_is_equation_two():
     batch, beta = hidden(12, 3), 0.1
     model = SweetCritic(TokenModel("small"))
     torch.nn.init.normal_(model.backbone.trunk.transformer.wte.weight, std=0.2)
-    how = {"loss": "dpo", "beta": beta, "score": "turn_means", "success": 0.5}
-    task = _Outcomes(model, batch, Settings(held_out=0.0), **how)
+    task = _Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=beta)
     told = model.advantages(batch)
     score = np.bincount(batch.traj_of_S, weights=told)
     want = pairs = 0.0

@@ -77,6 +77,15 @@ def test_credit_with_a_model_is_credit_of_its_predictions(fitted):
         ap.assign("step_gae", units, values=Other(coin(8, 3)))
 
 
+def test_measures_are_against_returns_discounted_as_in_the_fit(tmp_path):
+    batch = coin(24, 0)
+    model = ValueHead.fit(batch, level="step", gamma=0.5, epochs=1, out=tmp_path / "m")
+    came = batch.outcome_N[batch.traj_of_S] * np.tile([0.25, 0.5, 1.0], 24)
+    want = np.mean((model.predict(batch).value_S - came) ** 2)
+    for one in (model, load(tmp_path / "m")):
+        assert one.measure(batch)["error"][0] == pytest.approx(want, rel=1e-4)
+
+
 class Other:
     def __init__(self, batch):
         self.batch = batch

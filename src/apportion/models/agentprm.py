@@ -26,7 +26,6 @@ from torch import Tensor
 
 from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
-from apportion.models import saving
 from apportion.models.backbone import Backbone, backbone_for
 from apportion.models.fitting import Progress, Settings, held_out, run
 from apportion.models.heads import HeadModel
@@ -43,6 +42,8 @@ TARGETS = ("labels", "advantage")
 
 class AgentPRM(HeadModel):
     """Promise of each step, reward units: what a rollout will earn after it. Make it with `fit` or `load`."""
+
+    BUILT = ("hidden",)
 
     @classmethod
     def fit(
@@ -113,21 +114,6 @@ class AgentPRM(HeadModel):
         taken = np.isin(batch.traj_of_S, member_N)
         outcome_S = batch.outcome_N[batch.traj_of_S]
         return measures(self.promises(batch)[taken], outcome_S[taken], batch.traj_of_S[taken])
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model; see `saving.save`."""
-        told = None if self.fitted is None else self.fitted.to_mapping()
-        saving.save(
-            folder, "AgentPRM", self, {"hidden": self.hidden, "backbone": self.backbone.facts(), "fitted": told}
-        )
-
-    @classmethod
-    def load(cls, folder: str | Path, *, backbone: Backbone | None = None) -> Self:
-        """Read a saved model; see `ValueHead.load`."""
-        facts = saving.described(folder, "AgentPRM")
-        model = cls(backbone or Backbone.of_facts(facts["backbone"]), hidden=facts["hidden"])
-        saving.fill(folder, model, facts)
-        return model.eval()
 
 
 class _Promises:

@@ -11,13 +11,14 @@ from apportion.models.backbone import Backbone
 from apportion.models.fitting import Fitted
 from apportion.models.places import Places, places
 from apportion.models.rows import Rows, rows_of
+from apportion.models.saving import Saved
 from apportion.numerics import FloatArray, IntArray
 
 TOGETHER = 32
 """Windows that are read at a time where nothing is learned."""
 
 
-class HeadModel(torch.nn.Module):
+class HeadModel(Saved, torch.nn.Module):
     """Numbers at places.
 
     Args:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -27,12 +27,12 @@ from torch.nn.functional import logsigmoid
 
 from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
-from apportion.models import saving
 from apportion.models.backbone import TokenModel, backbone_for
 from apportion.models.fitting import Fitted, Progress, Settings, held_out, run
 from apportion.models.metrics import classified
 from apportion.models.places import Places, places
 from apportion.models.rows import Rows, rows_of
+from apportion.models.saving import Saved
 from apportion.numerics import FloatArray, IntArray
 from apportion.units import by_token
 
@@ -40,26 +40,31 @@ LOSSES, SCORES, REFERENCES = ("ce", "dpo"), ("sum", "mean", "step_mean", "turn_m
 TOGETHER = 32
 
 
-class ImplicitReward(torch.nn.Module):
+class ImplicitReward(Saved, torch.nn.Module):
     """Rewards of tokens, as log-ratios of a model that was fitted to outcomes. Make it with `fit` or `load`.
 
     Args:
         backbone: the language model.
         reference: "start", the model as it is handed over, or "data", the rollouts' own ``ref_logp``.
+        score, success: see `fit`; `measure` uses them again.
 
     Attributes:
         fitted: what the fit did, its measures included; None before.
     """
 
     BACKBONE = TokenModel
+    BUILT: ClassVar[tuple[str, ...]] = ("reference", "score", "success")
 
-    def __init__(self, backbone: TokenModel, *, reference: str = "start") -> None:
+    def __init__(
+        self, backbone: TokenModel, *, reference: str = "start", score: str = "sum", success: float = 0.5
+    ) -> None:
         super().__init__()
         if reference not in REFERENCES:
             raise ConfigError(f"ImplicitReward: reference is {reference!r}; give one of {', '.join(REFERENCES)}")
         if backbone.tune == "none":
             raise ConfigError("ImplicitReward: tune='none' leaves nothing to learn; give 'all' or 'lora'")
         self.backbone, self.reference = backbone, reference
+        self.score, self.success = score, success
         start = copy.deepcopy(backbone) if reference == "start" else None
         if start is not None:
             for parameter in start.parameters():
@@ -109,8 +114,9 @@ class ImplicitReward(torch.nn.Module):
             batch,
             backbone,
             chosen,
-            build={"reference": reference},
-            how={"loss": loss, "beta": beta, "score": score, "success": success},
+            build={"reference": reference, "score": score, "success": success},
+            loss=loss,
+            beta=beta,
             out=out,
             resume=resume,
             progress=progress,
@@ -124,15 +130,16 @@ class ImplicitReward(torch.nn.Module):
         settings: Settings,
         *,
         build: dict[str, Any],
-        how: dict[str, Any],
+        loss: str,
+        beta: float,
         out: str | Path | None,
         resume: bool,
         progress: Progress | None,
     ) -> Self:
-        if not how["beta"] > 0:
-            raise ConfigError(f"{cls.__name__}: beta is {how['beta']!r}; give a positive number")
+        if not beta > 0:
+            raise ConfigError(f"{cls.__name__}: beta is {beta!r}; give a positive number")
         model = cls(backbone_for(batch, backbone, TokenModel), **build)
-        task = _Outcomes(model, batch, settings, **how)
+        task = _Outcomes(model, batch, settings, loss=loss, beta=beta)
         folder = None if out is None else Path(out) / "checkpoints"
         model.fitted = run(model, task, settings, folder=folder, resume=resume, progress=progress)
         model.fitted.measures = task.measured()
@@ -164,26 +171,10 @@ class ImplicitReward(torch.nn.Module):
             out.append(replace(rollout, steps=steps))
         return Batch.from_trajectories(out)
 
-    def measure(self, batch: Batch, *, beta: float = 0.05, score: str = "sum", success: float = 0.5) -> dict[str, Any]:
+    def measure(self, batch: Batch) -> dict[str, Any]:
         """Accuracy and area under the curve of scores against outcomes, with 95% intervals over trajectories."""
-        task = _Outcomes(
-            self, batch, Settings(held_out=0.0), loss="ce", beta=beta, score=score, success=success, fitting=False
-        )
+        task = _Outcomes(self, batch, Settings(held_out=0.0), loss="ce", beta=1.0, fitting=False)  # no scale matters
         return task.measured_on(task.read)
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model; see `saving.save`."""
-        told = None if self.fitted is None else self.fitted.to_mapping()
-        facts = {"reference": self.reference, "backbone": self.backbone.facts(), "fitted": told}
-        saving.save(folder, "ImplicitReward", self, facts)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, backbone: TokenModel | None = None) -> Self:
-        """Read a saved model; see `ValueHead.load`."""
-        facts = saving.described(folder, "ImplicitReward")
-        model = cls(backbone or TokenModel.of_facts(facts["backbone"]), reference=facts["reference"])
-        saving.fill(folder, model, facts)
-        return model.eval()
 
     def rows(self, batch: Batch) -> Rows:
         """The batch as the backbone reads it."""
@@ -228,14 +219,12 @@ class _Outcomes:
         *,
         loss: str,
         beta: float,
-        score: str,
-        success: float,
         fitting: bool = True,
     ) -> None:
-        self.model, self.beta, self.score, self.loss_name = model, beta, score, loss
+        self.model, self.beta, self.score, self.loss_name = model, beta, model.score, loss
         units = by_token(batch)
         self.outcome_N, self.group_N = units.outcome_N, units.group_of_N
-        self.label_N = units.outcome_N > success
+        self.label_N = units.outcome_N > model.success
         self.read = np.flatnonzero(units.valid_N)
         held_N = held_out(units.group_of_N, settings)
         self.fit_N, self.held_N = (np.flatnonzero(units.valid_N & x) for x in (~held_N, held_N))

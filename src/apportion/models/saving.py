@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from safetensors import SafetensorError
@@ -90,3 +90,45 @@ def fill(folder: str | Path, module: torch.nn.Module, facts: Mapping[str, Any]) 
 def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class Saved:
+    """Saving and loading, for models that are built from a backbone and named arguments that JSON can hold.
+
+    Attributes:
+        BUILT: names of these arguments, kept as attributes.
+        BACKBONE: kind of the backbone.
+    """
+
+    BUILT: ClassVar[tuple[str, ...]] = ()
+    BACKBONE: ClassVar[Any]
+    backbone: Any
+    fitted: Any
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model; see `saving.save`."""
+        told = None if self.fitted is None else self.fitted.to_mapping()
+        built = {name: getattr(self, name) for name in self.BUILT}
+        module = cast(torch.nn.Module, self)
+        save(folder, type(self).__name__, module, {**built, "backbone": self.backbone.facts(), "fitted": told})
+
+    @classmethod
+    def load(cls, folder: str | Path, *, backbone: Any = None) -> Self:
+        """Read a saved model.
+
+        Args:
+            folder: where `save` wrote it.
+            backbone: the trunk, where it was handed over as an object and has no name to load it by.
+
+        Raises:
+            CheckpointError: see `described` and `fill`.
+        """
+        facts = described(folder, cls.__name__)
+        lacking = [name for name in cls.BUILT if name not in facts]
+        if lacking:
+            raise CheckpointError(f"{folder}/model.json does not tell {lacking[0]!r}; fit the model again")
+        model: Any = cls
+        model = model(backbone or cls.BACKBONE.of_facts(facts["backbone"]), **{name: facts[name] for name in cls.BUILT})
+        fill(folder, model, facts)
+        model.eval()
+        return cast(Self, model)

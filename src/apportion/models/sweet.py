@@ -23,7 +23,6 @@ import numpy as np
 
 from apportion.data import Batch, Trajectory
 from apportion.errors import ConfigError, DataError
-from apportion.models import saving
 from apportion.models.backbone import TokenModel
 from apportion.models.fitting import Progress, Settings
 from apportion.models.implicit import ImplicitReward
@@ -41,16 +40,15 @@ class SweetCritic(ImplicitReward):
     Args:
         backbone: the language model; it needs a tokenizer to read the reference.
         sees_reference: False is the same critic without the artefact, for comparison.
+        score: how log-ratios become a rollout's score, see `ImplicitReward.fit`.
     """
 
-    def __init__(self, backbone: TokenModel, *, reference: str = "start", sees_reference: bool = True) -> None:
-        if reference != "start":
-            raise ConfigError(
-                "SweetCritic: rollouts hold no log-probabilities given the artefact; reference is 'start'"
-            )
+    BUILT = ("sees_reference", "score")
+
+    def __init__(self, backbone: TokenModel, *, sees_reference: bool = True, score: str = "turn_means") -> None:
         if sees_reference and backbone.encode is None:
             raise ConfigError("SweetCritic: the backbone has no tokenizer to read the reference with; give one")
-        super().__init__(backbone)
+        super().__init__(backbone, score=score)
         self.sees_reference = sees_reference
 
     @classmethod
@@ -88,8 +86,9 @@ class SweetCritic(ImplicitReward):
             batch,
             backbone,
             Settings.of(settings, **named),
-            build={"sees_reference": sees_reference},
-            how={"loss": "dpo", "beta": beta, "score": SCORES[normalise], "success": 0.5},
+            build={"sees_reference": sees_reference, "score": SCORES[normalise]},
+            loss="dpo",
+            beta=beta,
             out=out,
             resume=resume,
             progress=progress,
@@ -140,20 +139,6 @@ class SweetCritic(ImplicitReward):
                 f"{trunk.longest}; a part of it would be read without the reference, so give a backbone that takes more"
             )
         return rows
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model; see `saving.save`."""
-        told = None if self.fitted is None else self.fitted.to_mapping()
-        facts = {"sees_reference": self.sees_reference, "backbone": self.backbone.facts(), "fitted": told}
-        saving.save(folder, "SweetCritic", self, facts)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, backbone: TokenModel | None = None) -> Self:
-        """Read a saved model; see `ValueHead.load`."""
-        facts = saving.described(folder, "SweetCritic")
-        model = cls(backbone or TokenModel.of_facts(facts["backbone"]), sees_reference=facts["sees_reference"])
-        saving.fill(folder, model, facts)
-        return model.eval()
 
     def _private(self, rollout: Trajectory) -> list[int]:
         if rollout.reference is None:

@@ -6,7 +6,7 @@
 
 Source    PPO's critic (arXiv:1707.06347, its clipping from the public code); turn level: MT-PPO (arXiv:2505.11821),
           Turn-PPO (arXiv:2512.17008), StepPO.
-Deviates  1. Values are linear in the hidden state plus one hidden layer (``hidden``), not one linear map; 0 gives that.
+Deviates  1. ``hidden`` puts one hidden layer before the linear map that the public code has.
           2. Truncated rollouts bootstrap with the value behind their last token, as `gae` does.
 """
 
@@ -22,7 +22,6 @@ from torch import Tensor
 
 from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
-from apportion.models import saving
 from apportion.models.backbone import Backbone, backbone_for
 from apportion.models.fitting import Progress, Settings, held_out, run
 from apportion.models.heads import HeadModel
@@ -42,6 +41,7 @@ class ValueHead(HeadModel):
 
     Args:
         backbone: the trunk. level: "token", "step" or "turn".
+        gamma: discount of what the values stand for.
         hidden: width of the hidden layer of the head; 0 = one linear map.
         seed: of the head's weights.
 
@@ -49,11 +49,15 @@ class ValueHead(HeadModel):
         fitted: what the fit did, its measures included; None before.
     """
 
-    def __init__(self, backbone: Backbone, *, level: str = "token", hidden: int = 0, seed: int = 0) -> None:
+    BUILT = ("level", "gamma", "hidden")
+
+    def __init__(
+        self, backbone: Backbone, *, level: str = "token", gamma: float = 1.0, hidden: int = 0, seed: int = 0
+    ) -> None:
         super().__init__(backbone, hidden=hidden, seed=seed)
         if level not in CUTS:
             raise ConfigError(f"ValueHead: level is {level!r}; give one of {', '.join(CUTS)}")
-        self.level = level
+        self.level, self.gamma = level, gamma
 
     @classmethod
     def fit(
@@ -97,7 +101,7 @@ class ValueHead(HeadModel):
         if clip is not None and not clip > 0:
             raise ConfigError(f"ValueHead: clip is {clip!r}; give a positive number of reward units, or None")
         trunk = backbone_for(batch, backbone, Backbone)
-        model = cls(trunk, level=level, hidden=hidden, seed=chosen.seed)
+        model = cls(trunk, level=level, gamma=gamma, hidden=hidden, seed=chosen.seed)
         task = _Returns(model, batch, chosen, gamma=gamma, lam=lam, clip=clip)
         folder = None if out is None else Path(out) / "checkpoints"
         model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
@@ -127,8 +131,8 @@ class ValueHead(HeadModel):
             token_T[own] = self.values_at(laid, laid.row_of_T[own], laid.at_T[own])
         return _with_values(batch, value_S, token_T, final_N)
 
-    def measure(self, batch: Batch, *, gamma: float = 1.0) -> dict[str, Any]:
-        """Measures against the sampled returns of rollouts that were not fitted, see `metrics.measures`.
+    def measure(self, batch: Batch) -> dict[str, Any]:
+        """Measures against the sampled returns, discounted as in the fit, of other rollouts, see `metrics.measures`.
 
         Raises:
             DataError: no rollout that can be read.
@@ -137,13 +141,13 @@ class ValueHead(HeadModel):
         taken = np.flatnonzero(units.valid_N[units.traj_of_S])
         if not len(taken):
             raise DataError("ValueHead.measure: no rollout is scored, whole and has sampled tokens; give outcomes")
-        return self.measured_at(units, self.rows(batch), taken, gamma=gamma)
+        return self.measured_at(units, self.rows(batch), taken)
 
-    def measured_at(self, units: Units, rows: Rows, at_K: IntArray, *, gamma: float) -> dict[str, Any]:
+    def measured_at(self, units: Units, rows: Rows, at_K: IntArray) -> dict[str, Any]:
         """Measures at some units, as JSON values."""
         row_S, at_S = self.places_of(units, rows)
         value = self.values_at(rows, row_S[at_K], at_S[at_K])
-        came = to_go(units.reward_S, units.traj_of_S, gamma=gamma)
+        came = to_go(units.reward_S, units.traj_of_S, gamma=self.gamma)
         return measures(value, came[at_K], units.traj_of_S[at_K])
 
     def places_of(self, units: Units, rows: Rows) -> tuple[IntArray, IntArray]:
@@ -152,32 +156,6 @@ class ValueHead(HeadModel):
             return rows.row_of_S[units.step_of_S], rows.at_S[units.step_of_S]
         own = np.flatnonzero(units.unit_of_T >= 0)
         return rows.row_of_T[own], rows.at_T[own]
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model; see `saving.save`."""
-        facts = {
-            "level": self.level,
-            "hidden": self.hidden,
-            "backbone": self.backbone.facts(),
-            "fitted": None if self.fitted is None else self.fitted.to_mapping(),
-        }
-        saving.save(folder, "ValueHead", self, facts)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, backbone: Backbone | None = None) -> Self:
-        """Read a saved model.
-
-        Args:
-            folder: where `save` wrote it.
-            backbone: the trunk, where it was handed over as an object and has no name to load it by.
-
-        Raises:
-            CheckpointError: see `saving.described` and `saving.fill`.
-        """
-        facts = saving.described(folder, "ValueHead")
-        model = cls(backbone or Backbone.of_facts(facts["backbone"]), level=facts["level"], hidden=facts["hidden"])
-        saving.fill(folder, model, facts)
-        return model.eval()
 
 
 class _Returns:
@@ -248,7 +226,7 @@ class _Returns:
 
     def measured(self) -> dict[str, Any]:
         """Measures on the held-out rollouts."""
-        return self.model.measured_at(self.units, self.rows, self.held_S, gamma=self.gamma)
+        return self.model.measured_at(self.units, self.rows, self.held_S)
 
 
 def _with_values(batch: Batch, value_S: FloatArray, token_T: FloatArray | None, final_N: FloatArray) -> Batch:
