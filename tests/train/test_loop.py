@@ -242,3 +242,18 @@ def test_unknown_models_and_experts_are_named(config):
 
 def test_progress_is_plain_data():
     assert Progress("train", 1, 2).metrics == {}
+
+
+def test_evaluation_can_play_another_variant_than_training(config):
+    settings = config(eval_options={"horizon": 2})
+    result = train(settings)
+    assert max(result.before["steps_greedy"], result.after["steps_sampled"]) <= 2
+    assert result.metrics[1]["rollout"]["steps"] > 2
+    same = train(config(eval_options={"horizon": 2}, out=f"{settings.out}-again"))
+    assert same.after == result.after
+
+
+def test_an_option_of_evaluation_that_the_environment_lacks_ends_the_run_before_it_begins(config):
+    settings = config(eval_options={"horzon": 2})
+    with pytest.raises(ConfigError, match="horzon"):
+        train(settings)

@@ -77,6 +77,8 @@ class TrainConfig:
 
     Evaluation, on tasks that training never sees
         eval_tasks: how many; each is played greedily and sampled. eval_every: iterations; 0 = before and after only.
+        eval_options: options of the environment that differ there, e.g. ``{"split": "test"}``; the others are
+            those of ``env_options``.
 
     Run
         seed: of weights, tasks and sampling. threads: of torch. device: where the model runs.
@@ -135,6 +137,7 @@ class TrainConfig:
 
     eval_tasks: int = 64
     eval_every: int = 10
+    eval_options: Mapping[str, Any] = field(default_factory=dict)
 
     seed: int = 0
     threads: int = 1

@@ -126,6 +126,10 @@ class _Run:
         self.folder = Path(config.out)
         self.began = time.perf_counter()
         self.collector = Collector(config.env, config.env_options, micro_tokens=config.micro_tokens)
+        self.examiner = self.collector  # plays the held-out tasks
+        if config.eval_options:
+            options = {**config.env_options, **config.eval_options}
+            self.examiner = Collector(config.env, options, micro_tokens=config.micro_tokens)
         self.policy: Policy
         self.reference: Policy | None = None
         self.log: MetricsLog | None = None
@@ -334,7 +338,7 @@ class _Run:
         if not self.config.eval_tasks:
             return {}
         self.report(Progress("evaluate", *self._how_far(done)))
-        return evaluate(self.policy, self.collector, self.config.eval_tasks, seed=self.config.seed)
+        return evaluate(self.policy, self.examiner, self.config.eval_tasks, seed=self.config.seed)
 
     def _checkpoint(self, done: int) -> None:
         assert self.log is not None
