@@ -75,6 +75,10 @@ class BaseEnv(ABC):
         """No advice unless the environment has some."""
         return None
 
+    def reference(self) -> str | None:
+        """What the policy must not see and a critic may at training time: a gold answer, hidden tests. Or None."""
+        return None
+
     # what a user calls
 
     @property

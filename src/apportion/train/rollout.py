@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from apportion.data import Step, Trajectory
 from apportion.envs import DETERMINISTIC, TextEnv, make
 from apportion.train.policy import Policy
 from apportion.train.prompt import Dialogue
-from apportion.train.sampler import Request, Sampled, sampler_for
+from apportion.train.sampler import Request, Sampled, Sampler, sampler_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +74,11 @@ class Collector:
             self._envs.append(make(self.name, **self.options))
         noisy = self.env.spec.noise != DETERMINISTIC
         episodes = [
-            _Episode(k, env, seed, k % rollouts, noisy, policy, np.random.default_rng([*stream, k]))
+            Episode(k, env, seed, k % rollouts, noisy, policy, np.random.default_rng([*stream, k]))
             for k, (env, seed) in enumerate(zip(self._envs, tasks, strict=False))
         ]
         sampler = sampler_for(policy, greedy=greedy, micro_tokens=self.micro_tokens)
-        live = episodes
-        while live:
-            for episode, sampled in zip(live, sampler.act([e.request() for e in live]), strict=True):
-                episode.play(sampled)
-            live = [episode for episode in live if not episode.over]
+        play_out(episodes, sampler)
         asked = getattr(sampler, "asked", 0)
         return Rollouts(
             trajectories=tuple(e.trajectory(f"{name}{e.seed}/{e.member}", self.name, self.options) for e in episodes),
@@ -93,8 +90,22 @@ class Collector:
         )
 
 
-class _Episode:
-    """One episode under way."""
+def play_out(episodes: Sequence[Episode], sampler: Sampler) -> None:
+    """Play episodes to their ends, all of them at once."""
+    live = list(episodes)
+    while live:
+        for episode, sampled in zip(live, sampler.act([e.request() for e in live]), strict=True):
+            episode.play(sampled)
+        live = [episode for episode in live if not episode.over]
+
+
+class Episode:
+    """One episode under way.
+
+    Args:
+        index: name in requests. env: plays it, and is reset here. seed: of the task. member: of the group.
+        noisy: the environment is, and ``member`` picks the noise. policy: who acts. random: of the draws.
+    """
 
     def __init__(
         self,
@@ -110,17 +121,21 @@ class _Episode:
         self.policy, self.random = policy, random
         self.noise = {"noise_seed": member} if noisy else {}
         self.text, _ = env.reset(seed=seed, options=dict(self.noise) or None)
+        tell = getattr(env, "reference", None)  # environments of others may lack it
+        self.reference: str | None = tell() if callable(tell) else None
         self.dialogue = Dialogue(policy.prompts)
         self.steps: list[Step] = []
         self.over, self.success, self.total, self.tokens = False, False, 0.0, 0
 
     def request(self) -> Request:
+        """What is asked of the policy now; the environment must be at this moment."""
         self.listed = None if self.policy.free_text else self.env.actions()
         self.choices = None if self.listed is None else self.policy.choices(self.listed)
         self.context, self.fresh = self.dialogue.see(self.text)
         return Request(self.index, self.context, self.fresh, self.choices, self.random)
 
     def play(self, sampled: Sampled) -> None:
+        """Carry out what the policy answered to the last request; the environment must be at this moment."""
         self.dialogue.act(sampled.ids)
         if self.choices is not None:
             action = self.choices.action(sampled.ids)
@@ -149,6 +164,12 @@ class _Episode:
             )
         )
 
+    def fork(self) -> Episode:
+        """Another episode with this past and the same environment; who goes on restores that to this moment."""
+        twin = copy.copy(self)
+        twin.dialogue, twin.steps = copy.copy(self.dialogue), list(self.steps)
+        return twin
+
     def trajectory(self, id: str, env: str, options: Mapping[str, Any]) -> Trajectory:
         """What was played; ``meta`` says how its environment is started again."""
         return Trajectory(
@@ -156,6 +177,7 @@ class _Episode:
             group=f"{env}/{self.seed}",
             id=id,
             final_observation=self.text,
+            reference=self.reference,
             meta={
                 "env": env,
                 "env_options": dict(options),

@@ -103,6 +103,11 @@ class ColSpec(CommandEnv):
             return [f"ask {max(open_, key=lambda p: value_of_asking(self.wish, self.known, p, left))}"]
         return [f"write {best_program(self.wish, self.known)}"]
 
+    def reference(self) -> str:
+        """The function that is wanted."""
+        self._require_start("reference")
+        return self.wish.program(self.hidden)
+
     def _start(self, seed: int) -> None:
         rng = Random(f"colspec/{seed}")
         self.wish, self.hidden = rng.choice(self._tasks)
