@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from apportion.assign import assign
 from apportion.data import Batch
 from apportion.data.jsonl import read_jsonl
 from apportion.errors import CheckpointError, ConfigError
@@ -257,3 +258,18 @@ def test_an_option_of_evaluation_that_the_environment_lacks_ends_the_run_before_
     settings = config(eval_options={"horzon": 2})
     with pytest.raises(ConfigError, match="horzon"):
         train(settings)
+
+
+def test_credit_can_come_from_a_function_that_sees_the_policy(config):
+    def as_gigpo(units, policy):
+        seen.append(len(policy.tokenizer))
+        return assign("gigpo", units)
+
+    seen: list[int] = []
+    by_function = train(config(method="grpo", unit="step", out=f"{config().out}-function"), credit_by=as_gigpo)
+    by_name = train(config(method="gigpo"))
+    assert len(seen) == 3
+    assert weights(by_function.folder) == weights(by_name.folder)
+    assert weights(train(config(method="grpo", unit="step", out=f"{config().out}-grpo")).folder) != weights(
+        by_name.folder
+    )

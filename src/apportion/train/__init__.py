@@ -14,8 +14,11 @@ from apportion.errors import missing_extra
 from apportion.train.config import TrainConfig
 
 if TYPE_CHECKING:
+    from apportion.credit import Credit
     from apportion.train.listening import OnCredit
     from apportion.train.loop import Progress, RunResult
+    from apportion.train.policy import Policy
+    from apportion.units import Units
 
 __all__ = ["TrainConfig", "train"]
 
@@ -26,6 +29,7 @@ def train(
     resume: bool = False,
     on_progress: Callable[[Progress], Any] | None = None,
     on_credit: OnCredit | Sequence[OnCredit] = (),
+    credit_by: Callable[[Units, Policy], Credit] | None = None,
 ) -> RunResult:
     """Train as configured; see `apportion.train.loop.train`."""
     try:
@@ -34,4 +38,4 @@ def train(
         if (error.name or "").split(".")[0] == "apportion":
             raise
         raise missing_extra("training", error.name or "torch", "train") from error
-    return loop.train(config, resume=resume, on_progress=on_progress, on_credit=on_credit)
+    return loop.train(config, resume=resume, on_progress=on_progress, on_credit=on_credit, credit_by=credit_by)

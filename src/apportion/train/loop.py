@@ -92,6 +92,7 @@ def train(
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_credit: OnCredit | Sequence[OnCredit] = (),
+    credit_by: Callable[[Units, Policy], Credit] | None = None,
 ) -> RunResult:
     """Train a policy as configured.
 
@@ -107,13 +108,15 @@ def train(
         on_credit: called with each `Credit` and the iteration, from 0, before the update; numbers that it returns go
             into the metrics. One that raises `StopRun` ends the run without that update: the policy is saved and
             evaluated, and the reason is in the metrics and the result.
+        credit_by: gives the credit in place of ``method``, from the units and the policy as it is: for a control
+            that knows more than a method may, such as the exact advantage. Give it again when resuming.
 
     Raises:
         ConfigError: the folder holds a run already, or a setting cannot be used.
         CheckpointError: nothing to resume from, or it is of other settings.
     """
     with _torch_settings(config):
-        run = _Run(config, on_progress or (lambda progress: None), Listening(on_credit))
+        run = _Run(config, on_progress or (lambda progress: None), Listening(on_credit), credit_by)
         try:
             return run.resume() if resume else run.start()
         finally:
@@ -121,8 +124,14 @@ def train(
 
 
 class _Run:
-    def __init__(self, config: TrainConfig, report: Callable[[Progress], None], listening: Listening) -> None:
-        self.config, self.report, self.listening = config, report, listening
+    def __init__(
+        self,
+        config: TrainConfig,
+        report: Callable[[Progress], None],
+        listening: Listening,
+        credit_by: Callable[[Units, Policy], Credit] | None,
+    ) -> None:
+        self.config, self.report, self.listening, self.credit_by = config, report, listening, credit_by
         self.folder = Path(config.out)
         self.began = time.perf_counter()
         self.collector = Collector(config.env, config.env_options, micro_tokens=config.micro_tokens)
@@ -292,6 +301,8 @@ class _Run:
 
     def _credit(self, units: Units) -> Credit:
         """With the memory of earlier batches, for a method that has one."""
+        if self.credit_by is not None:
+            return self.credit_by(units, self.policy)
         method, params = self.config.method, self.config.method_params
         if not remembers(method, params):
             return assign(method, units, **params)
