@@ -58,8 +58,8 @@ def loss_of(batch, promise, **how):
 @pytest.mark.parametrize(
     ("how", "want"),
     [
-        ({"beta": 0.0, "target": "labels"}, 0.10234 * 3),  # the worked L_Q is a mean over three steps
-        ({"beta": 1.0, "target": "labels"}, 0.10234 * 3 + 0.01785 * 2),  # L_A of steps 2 and 3
+        ({"beta": 0.0, "progress_target": "labels"}, 0.10234 * 3),  # the worked L_Q is a mean over three steps
+        ({"beta": 1.0, "progress_target": "labels"}, 0.10234 * 3 + 0.01785 * 2),  # L_A of steps 2 and 3
     ],
 )
 def test_the_worked_losses(how, want):
@@ -71,8 +71,8 @@ def test_the_worked_losses(how, want):
 
 def test_with_the_advantage_as_target_progress_is_twice_the_promise_but_for_the_first_step():
     batch = rollouts(outcomes=(1.0,)).batch
-    promise, _ = loss_of(batch, M, beta=0.0, target="advantage")
-    both, _ = loss_of(batch, M, beta=1.0, target="advantage")
+    promise, _ = loss_of(batch, M, beta=0.0, progress_target="advantage")
+    both, _ = loss_of(batch, M, beta=1.0, progress_target="advantage")
     first = 0.5 * (M[0] - 0.946250) ** 2
     assert both - promise == pytest.approx(2 * (promise - first), rel=1e-4)
 

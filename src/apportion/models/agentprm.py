@@ -79,18 +79,35 @@ class AgentPRM(HeadModel):
             ConfigError: a parameter that cannot be used.
         """
         chosen = Settings.of(settings, **named)
-        if progress_target not in TARGETS:
-            raise ConfigError(f"AgentPRM: progress_target is {progress_target!r}; give one of {', '.join(TARGETS)}")
-        if not 0 <= beta < 1e9:
-            raise ConfigError(f"AgentPRM: beta is {beta!r}; give a number from 0 up")
+        how: dict[str, Any] = {"gamma": gamma, "lam": lam, "beta": beta, "progress_target": progress_target}
+        cls.check_task(**how)
         model = cls(backbone_for(batch, backbone, Backbone), hidden=hidden, seed=chosen.seed)
-        task = _Promises(model, batch, chosen, labels, gamma=gamma, lam=lam, beta=beta, target=progress_target)
+        task = model.task(batch, chosen, labels=labels, **how)
         folder = None if out is None else Path(out) / "checkpoints"
         model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
         model.fitted.measures = model.measured_at(batch, task.held_N)
         if out is not None:
             model.save(out)
         return model
+
+    @staticmethod
+    def check_task(
+        *, gamma: float = 1.0, lam: float = 0.95, beta: float = 1.0, progress_target: str = "labels"
+    ) -> None:
+        """Raise ConfigError for what a fit cannot use."""
+        if progress_target not in TARGETS:
+            raise ConfigError(f"AgentPRM: progress_target is {progress_target!r}; give one of {', '.join(TARGETS)}")
+        for name, value, largest, wanted in (
+            ("beta", beta, 1e9, "a number from 0 up"),
+            ("gamma", gamma, 1, "a number from 0 to 1"),
+            ("lam", lam, 1, "a number from 0 to 1"),
+        ):
+            if not (isinstance(value, int | float) and 0 <= value <= largest):
+                raise ConfigError(f"AgentPRM: {name} is {value!r}; give {wanted}")
+
+    def task(self, batch: Batch, settings: Settings, *, labels: str | Array = "td", **how: Any) -> _Promises:
+        """What `fit` makes steps on, for `Refit`; arguments and errors as there."""
+        return _Promises(self, batch, settings, labels, **how)
 
     def promises(self, batch: Batch) -> FloatArray:
         """M of each step of the batch, (S,), reward units."""
@@ -126,12 +143,12 @@ class _Promises:
         settings: Settings,
         labels: str | Array,
         *,
-        gamma: float,
-        lam: float,
-        beta: float,
-        target: str,
+        gamma: float = 1.0,
+        lam: float = 0.95,
+        beta: float = 1.0,
+        progress_target: str = "labels",
     ) -> None:
-        self.model, self.gamma, self.lam, self.beta, self.target = model, gamma, lam, beta, target
+        self.model, self.gamma, self.lam, self.beta, self.target = model, gamma, lam, beta, progress_target
         self.units = units = by_step(batch)
         self.rows = model.rows(batch)
         self.given = None if isinstance(labels, str) else np.asarray(labels, dtype=np.float64)

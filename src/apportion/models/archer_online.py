@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import torch
 
 from apportion.data import Batch
 from apportion.errors import CheckpointError, ConfigError, DataError
-from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint, undisturbed
 from apportion.models.replay import Replay
 from apportion.models.transitions import Transitions
 from apportion.models.twins import Propose, Twins
@@ -166,20 +164,8 @@ class Online(Twins):
                 raise CheckpointError(
                     f"{folder}: what an update goes on from is missing (online/); fit the model again"
                 )
-            with _undisturbed():
+            with undisturbed():
                 _, counters = load_checkpoint(folder / "online", self, self.optimizer, at=number)
             self.replay = Replay.opened(folder / "buffer", counters["replay"])
             self.updates, self.saved_in = counters["updates"], None
         return self.optimizer
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Generators of the process are afterwards as they were: nothing here draws from them."""
-    kept: Any = np.random.get_state(), random.getstate()  # noqa: NPY002
-    with torch.random.fork_rng(enabled=True):
-        try:
-            yield
-        finally:
-            np.random.set_state(kept[0])  # noqa: NPY002
-            random.setstate(kept[1])

@@ -16,7 +16,8 @@ import os
 import random
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,18 @@ def load_checkpoint(
         _into_generators(load_file(str(path / FILES[2])))
         return int(state["iteration"]), dict(state["counters"])
     raise CheckpointError(reasons[0])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Generators of the process are afterwards as they were: nothing here draws from them."""
+    kept: Any = np.random.get_state(), random.getstate()  # noqa: NPY002
+    with torch.random.fork_rng(enabled=True):
+        try:
+            yield
+        finally:
+            np.random.set_state(kept[0])  # noqa: NPY002
+            random.setstate(kept[1])
 
 
 def _checked_state(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ numbers from its last checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,36 +140,53 @@ def run(
         raise ConfigError(f"{folder} holds checkpoints of an earlier run; resume it, or give another folder")
     for epoch in range(first, settings.epochs):
         task.begin(epoch)
-        kept = {name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad}
-        steps = _steps(task.sizes, settings, epoch)
+        count = len(_steps(task.sizes, settings, epoch)) * settings.epochs
         total = weight = 0.0
-        for items in steps:
-            summed, weighs = task.loss(items)
-            if weighs == 0:
-                continue
-            loss = summed / weighs
-            if not math.isfinite(loss.item()):
-                _put_back(module, kept)
-                raise DataError(
-                    f"the loss is {loss.item()} in epoch {epoch + 1}, so nothing of that epoch was kept; lower lr "
-                    f"(now {settings.lr:g}), and look for huge rewards in the rollouts"
-                )
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(learning, settings.clip_norm)
-            optimizer.step()
+        for summed, weighs, tokens in pass_over(module, task, optimizer, settings, epoch):
             if after_step is not None:
                 after_step()
-            total, weight = total + float(summed.item()), weight + weighs
+            total, weight = total + summed, weight + weighs
             fitted.steps += 1
-            fitted.tokens += int(task.sizes[items].sum())
+            fitted.tokens += tokens
             if progress is not None:
-                progress(fitted.steps, len(steps) * settings.epochs, loss.item())
+                progress(fitted.steps, count, summed / weighs)
         fitted.losses.append(total / weight if weight else math.nan)
         if folder is not None:
             counters = {"losses": fitted.losses, "steps": fitted.steps, "tokens": fitted.tokens}
             save_checkpoint(folder, epoch + 1, module, optimizer, counters)
     return fitted
+
+
+def pass_over(
+    module: torch.nn.Module, task: Task, optimizer: torch.optim.Optimizer, settings: Settings, number: int
+) -> Iterator[tuple[float, float, int]]:
+    """Make the steps of one pass over the items; after each, its summed loss, the sum of its weights, and its tokens.
+
+    Args:
+        module: what holds the parameters. task: begun. optimizer: of the parameters that learn.
+        settings: see `Settings`; the number of epochs is not read. number: of the pass, on which its order depends.
+
+    Raises:
+        DataError: a loss that is not finite; the parameters are those of the begin of the pass again.
+    """
+    learning = [p for group in optimizer.param_groups for p in group["params"]]
+    kept = {name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad}
+    for items in _steps(task.sizes, settings, number):
+        summed, weighs = task.loss(items)
+        if weighs == 0:
+            continue
+        loss = summed / weighs
+        if not math.isfinite(loss.item()):
+            _put_back(module, kept)
+            raise DataError(
+                f"the loss is {loss.item()} in epoch {number + 1}, so nothing of that epoch was kept; lower lr "
+                f"(now {settings.lr:g}), and look for huge rewards in the rollouts"
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(learning, settings.clip_norm)
+        optimizer.step()
+        yield float(summed.item()), weighs, int(task.sizes[items].sum())
 
 
 def _steps(sizes: IntArray, settings: Settings, epoch: int) -> list[IntArray]:

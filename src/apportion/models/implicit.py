@@ -59,8 +59,9 @@ class ImplicitReward(Saved, torch.nn.Module):
         self, backbone: TokenModel, *, reference: str = "start", score: str = "sum", success: float = 0.5
     ) -> None:
         super().__init__()
-        if reference not in REFERENCES:
-            raise ConfigError(f"ImplicitReward: reference is {reference!r}; give one of {', '.join(REFERENCES)}")
+        for name, value, known in (("reference", reference, REFERENCES), ("score", score, SCORES)):
+            if value not in known:
+                raise ConfigError(f"ImplicitReward: {name} is {value!r}; give one of {', '.join(known)}")
         if backbone.tune == "none":
             raise ConfigError("ImplicitReward: tune='none' leaves nothing to learn; give 'all' or 'lora'")
         self.backbone, self.reference = backbone, reference
@@ -107,9 +108,6 @@ class ImplicitReward(Saved, torch.nn.Module):
             ConfigError: a parameter that cannot be used.
         """
         chosen = Settings.of(settings, **named)
-        for name, value, known in (("loss", loss, LOSSES), ("score", score, SCORES)):
-            if value not in known:
-                raise ConfigError(f"ImplicitReward: {name} is {value!r}; give one of {', '.join(known)}")
         return cls._fitted(
             batch,
             backbone,
@@ -136,8 +134,7 @@ class ImplicitReward(Saved, torch.nn.Module):
         resume: bool,
         progress: Progress | None,
     ) -> Self:
-        if not beta > 0:
-            raise ConfigError(f"{cls.__name__}: beta is {beta!r}; give a positive number")
+        cls.check_task(loss=loss, beta=beta)
         model = cls(backbone_for(batch, backbone, TokenModel), **build)
         task = _Outcomes(model, batch, settings, loss=loss, beta=beta)
         folder = None if out is None else Path(out) / "checkpoints"
@@ -146,6 +143,18 @@ class ImplicitReward(Saved, torch.nn.Module):
         if out is not None:
             model.save(out)
         return model
+
+    @classmethod
+    def check_task(cls, *, loss: str = "ce", beta: float = 0.05) -> None:
+        """Raise ConfigError for what a fit cannot use."""
+        if loss not in LOSSES:
+            raise ConfigError(f"{cls.__name__}: loss is {loss!r}; give one of {', '.join(LOSSES)}")
+        if not (isinstance(beta, int | float) and beta > 0):
+            raise ConfigError(f"{cls.__name__}: beta is {beta!r}; give a positive number")
+
+    def task(self, batch: Batch, settings: Settings, *, loss: str = "ce", beta: float = 0.05) -> _Outcomes:
+        """What `fit` makes steps on, for `Refit`; outcomes of one kind and groups without pairs are no error here."""
+        return _Outcomes(self, batch, settings, loss=loss, beta=beta, fitting=False)
 
     def predict(self, batch: Batch) -> Batch:
         """The same rollouts with column ``prm_logp`` (of the fitted model) and ``ref_logp`` (of the reference), nats.
@@ -271,7 +280,7 @@ class _Outcomes:
             return [self.fit_N[k : k + 1] for k in range(len(self.fit_N))]
         groups = [self.fit_N[self.group_N[self.fit_N] == g] for g in np.unique(self.group_N[self.fit_N])]
         groups = [members for members in groups if len(np.unique(self.outcome_N[members])) > 1]
-        if not groups:
+        if fitting and not groups:
             raise DataError(
                 "ImplicitReward: no group has a better and a worse rollout, so there is no pair; collect several "
                 "rollouts of each task, or use loss='ce'"

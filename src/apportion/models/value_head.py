@@ -95,20 +95,29 @@ class ValueHead(HeadModel):
             ConfigError: a parameter that cannot be used. CheckpointError: see `fitting.run`.
         """
         chosen = Settings.of(settings, **named)
-        for name, value in (("gamma", gamma), ("lam", lam)):
-            if not 0 <= value <= 1:
-                raise ConfigError(f"ValueHead: {name} is {value!r}; give a number from 0 to 1")
-        if clip is not None and not clip > 0:
-            raise ConfigError(f"ValueHead: clip is {clip!r}; give a positive number of reward units, or None")
+        cls.check_task(gamma=gamma, lam=lam, clip=clip)
         trunk = backbone_for(batch, backbone, Backbone)
         model = cls(trunk, level=level, gamma=gamma, hidden=hidden, seed=chosen.seed)
-        task = _Returns(model, batch, chosen, gamma=gamma, lam=lam, clip=clip)
+        task = model.task(batch, chosen, lam=lam, clip=clip)
         folder = None if out is None else Path(out) / "checkpoints"
         model.fitted = run(model, task, chosen, folder=folder, resume=resume, progress=progress)
         model.fitted.measures = task.measured()
         if out is not None:
             model.save(out)
         return model
+
+    @staticmethod
+    def check_task(*, gamma: float = 1.0, lam: float = 1.0, clip: float | None = None) -> None:
+        """Raise ConfigError for numbers that a fit cannot use."""
+        for name, value in (("gamma", gamma), ("lam", lam)):
+            if not (isinstance(value, int | float) and 0 <= value <= 1):
+                raise ConfigError(f"ValueHead: {name} is {value!r}; give a number from 0 to 1")
+        if clip is not None and not (isinstance(clip, int | float) and clip > 0):
+            raise ConfigError(f"ValueHead: clip is {clip!r}; give a positive number of reward units, or None")
+
+    def task(self, batch: Batch, settings: Settings, *, lam: float = 1.0, clip: float | None = None) -> _Returns:
+        """What `fit` makes steps on, for `Refit`; arguments and errors as there."""
+        return _Returns(self, batch, settings, gamma=self.gamma, lam=lam, clip=clip)
 
     def predict(self, batch: Batch) -> Batch:
         """The same rollouts with values: `Step.value` before every step, at level "token" also `Step.token_values`,
@@ -159,7 +168,11 @@ class ValueHead(HeadModel):
 
 
 class _Returns:
-    """Values against λ-returns at the begin of each unit."""
+    """Values against λ-returns at the begin of each unit.
+
+    Attributes:
+        read, clipped: with ``clip``, values that steps were made on, and those of them that the clip left no gradient.
+    """
 
     def __init__(
         self, model: ValueHead, batch: Batch, settings: Settings, *, gamma: float, lam: float, clip: float | None
@@ -181,6 +194,7 @@ class _Returns:
         self.sizes = np.array([len(w) for w in self.found.windows], dtype=np.int64)
         self.hidden: Tensor | None = None
         self.begun = False
+        self.read = self.clipped = 0
         self.target_S = np.zeros(len(units))
         self.before_S = np.zeros(len(units))
 
@@ -214,8 +228,9 @@ class _Returns:
         error = (value - target) ** 2
         if self.clip is not None:
             before = torch.as_tensor(self.before_S[at], dtype=value.dtype, device=value.device)
-            clipped = before + (value - before).clamp(-self.clip, self.clip)
-            error = torch.maximum(error, (clipped - target) ** 2)
+            bounded = (before + (value - before).clamp(-self.clip, self.clip) - target) ** 2
+            self.read, self.clipped = self.read + len(at), self.clipped + int((bounded > error).sum())
+            error = torch.maximum(error, bounded)
         return 0.5 * error.sum(), float(len(at))
 
     def _frozen(self) -> Tensor:
