@@ -111,7 +111,10 @@ def test_the_state_that_belongs_to_the_policy_is_asked_for(archer):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"credit": "oracle", "credit_params": {}}, "credit is 'oracle'; give one of archer, or nothing"),
+        (
+            {"credit": "oracle", "credit_params": {}},
+            "credit is 'oracle'; give one of archer, the folder of a fitted model, or nothing",
+        ),
         ({"credit": None}, "credit_params are given and credit is not"),
         ({"method": "gigpo"}, "method is 'gigpo', which does not read credit=archer; give method=archer"),
         ({"credit_params": {"rate": 1}}, "credit_params: archer takes no 'rate'; there are gamma, tau"),

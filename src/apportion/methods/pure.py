@@ -6,7 +6,8 @@ v is the rollout's outcome, r the rewards of its scored steps, base the others' 
 rollout of full length.
 
 Use       with a process reward model: the sum form pays for many harmless steps, this one does not. Give Step.reward
-          to the steps and Trajectory.outcome to the verifier, or name a part of Step.rewards.
+          to the steps and Trajectory.outcome to the verifier, or name a part of Step.rewards; a fitted model of
+          `apportion.models` (`StepPRM`) fills the part "prm", which is read where it is there.
 Source    arXiv:2504.15275, eqs. 3 and 7.
 Compared  by reading, with CJReinforce/PURE, branches main and verl.
 Deviates  1. Only scored steps compete for the minimum; the strict form of the verl branch scans token positions, zeros
@@ -34,6 +35,8 @@ FORMS = ("soft", "strict", "sum", "grid_min")
 BASELINES = ("length", "pooled", "step", "step_means", "token", "none")
 BY_UNIT = ("step", "step_means", "token")
 """Those that are taken off the rewards of single units, before they are summed."""
+FITTED = "prm"
+"""Part of the rewards that a fitted process reward model fills."""
 
 
 @register(
@@ -72,7 +75,8 @@ def pure(
             (the same, each of the others with one vote), "token" (the others' r* per sampled token, times the tokens
             of each scored unit), "none".
         max_tokens: sampled tokens of a rollout of full length; None takes the longest of the group.
-        process: named part of the rewards that holds the process rewards; default the rewards themselves.
+        process: named part of the rewards that holds the process rewards; default "prm" where there is such a part,
+            else the rewards themselves.
 
     Returns:
         Credit with the parts "process" and "outcome", reward units. A group of one has no baseline.
@@ -89,6 +93,7 @@ def pure(
         raise ConfigError(
             f"pure: form='grid_min' has no rewards of single steps for baseline={baseline!r}; give 'length'"
         )
+    process = process or (FITTED if FITTED in units.reward_parts else "")
     valid_N, valid_S, group_of_N, n = units.valid_N, units.valid_S, units.group_of_N, len(units.group_of_N)
     reward_S = process_rewards(units, process)
     told_S = np.isfinite(reward_S)

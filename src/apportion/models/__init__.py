@@ -15,6 +15,7 @@ from apportion.models.archer import ArCHerCritic
 from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
 from apportion.models.implicit import ImplicitReward
+from apportion.models.prm import StepPRM
 from apportion.models.saving import described
 from apportion.models.sweet import SweetCritic
 from apportion.models.value_head import ValueHead
@@ -24,6 +25,7 @@ KINDS: dict[str, Any] = {
     "agentprm": AgentPRM,
     "archer": ArCHerCritic,
     "implicit_reward": ImplicitReward,
+    "prm": StepPRM,
     "sweet": SweetCritic,
 }
 """Every credit model by its name on the command line."""
@@ -53,6 +55,7 @@ __all__ = [
     "Fitted",
     "ImplicitReward",
     "Settings",
+    "StepPRM",
     "SweetCritic",
     "TokenModel",
     "ValueHead",

@@ -11,7 +11,8 @@ from pathlib import Path
 from apportion.data import Batch
 from apportion.errors import ConfigError
 from apportion.models import ArCHerCritic, Backbone
-from apportion.train.config import TrainConfig
+from apportion.train.config import COMPANIONS, TrainConfig
+from apportion.train.fitted import FittedModel
 from apportion.units import Units, with_batch
 
 BUILD = ("gamma", "tau", "expectile", "timeout", "capacity", "hidden")
@@ -75,6 +76,8 @@ class Companion:
         self.critic.save_model(self.folder)
 
 
-def companion_of(config: TrainConfig, vocabulary: int) -> Companion | None:
+def companion_of(config: TrainConfig, vocabulary: int) -> Companion | FittedModel | None:
     """What the settings ask for; None where they ask for none."""
-    return None if config.credit is None else Companion(config, vocabulary)
+    if config.credit is None:
+        return None
+    return Companion(config, vocabulary) if config.credit in COMPANIONS else FittedModel(config, vocabulary)

@@ -21,6 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from apportion.assign import check_expression, check_level, required_cut
 from apportion.errors import ConfigError, FormatError, missing_extra
 from apportion.losses import AGGREGATIONS, bind
+from apportion.train.fitted import readers_of
 from apportion.units import CUTS
 
 EVAL_SEED = 1_000_000
@@ -57,7 +58,8 @@ class TrainConfig:
     Reinforcement learning
         method, method_params: credit, as for `apportion.assign`; by default the method that reads ``credit``, and
             without that gigpo.
-        credit, credit_params: a credit model that learns beside the policy: "archer", see `train.companion`.
+        credit, credit_params: a credit model that learns beside the policy: "archer", see `train.companion`; or the
+            folder of a fitted one, which stays as it is.
         unit: cut; None = the one the method is made for.
         loss, loss_params, aggregation, aggregation_length: see `apportion.losses`.
         rows: what "seq-" aggregations call a sequence, "trajectory" or "sequence" (one prompt with its action).
@@ -168,16 +170,22 @@ class TrainConfig:
             raise ConfigError(f"aggregation {self.aggregation!r} needs aggregation_length, a constant number of tokens")
         if self.start is not None and self.model is not None:
             raise ConfigError("give start (a policy of another run) or model, not both")
-        if self.credit is not None and self.credit not in COMPANIONS:
-            raise ConfigError(f"credit is {self.credit!r}; give one of {', '.join(COMPANIONS)}, or nothing")
+        readers: tuple[str, ...] = ()
+        if self.credit is not None:
+            if self.credit not in COMPANIONS and not Path(self.credit).is_dir():
+                raise ConfigError(
+                    f"credit is {self.credit!r}; give one of {', '.join(COMPANIONS)}, the folder of a fitted model, or "
+                    "nothing"
+                )
+            readers = (self.credit,) if self.credit in COMPANIONS else readers_of(self.credit)
         if self.credit_params and self.credit is None:
             raise ConfigError("credit_params are given and credit is not; name the credit model, or give neither")
         if not self.method:
-            object.__setattr__(self, "method", "gigpo" if self.credit is None else self.credit)
-        elif self.credit is not None and self.credit not in re.findall(r"[\w/]+", self.method):
+            object.__setattr__(self, "method", readers[0] if readers else "gigpo")
+        elif readers and not set(readers) & set(re.findall(r"[\w/]+", self.method)):
             raise ConfigError(
-                f"method is {self.method!r}, which does not read credit={self.credit}; give method={self.credit}, "
-                f"alone or in an expression"
+                f"method is {self.method!r}, which does not read credit={self.credit}; give "
+                f"method={' or '.join(readers)}, alone or in an expression"
             )
         check_expression(self.method, self.method_params)
         if self.cut not in CUTS:

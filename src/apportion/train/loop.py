@@ -27,6 +27,7 @@ from apportion.train.companion import Companion, companion_of
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
 from apportion.train.examples import Examples
+from apportion.train.fitted import FittedModel
 from apportion.train.listening import Listening, OnCredit
 from apportion.train.metrics import MetricsLog, read_metrics
 from apportion.train.policy import Policy
@@ -144,7 +145,7 @@ class _Run:
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
         self.memory: Memory | None = None
-        self.companion: Companion | None = None
+        self.companion: Companion | FittedModel | None = None
         self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
@@ -262,7 +263,8 @@ class _Run:
         clock.lap("batch")
         critic: dict[str, Any] = {}
         if self.companion is not None:
-            critic = {"critic": self.companion.learn(batch)}
+            learned = self.companion.learn(batch)
+            critic = {"critic": learned} if learned else {}
             clock.lap("critic")
         units = CUTS[config.cut](batch)
         credit = self._credit(units if self.companion is None else self.companion.told(units))
