@@ -1,4 +1,4 @@
-"""``apportion models fit|eval|predict``: credit models that are fitted to rollouts."""
+"""``apportion models fit|eval|predict|search``: credit models that are fitted to rollouts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from apportion.cli.interrupt import stoppable
 from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.params import method_params
+from apportion.cli.search import search
 from apportion.cli.sources import load as read_rollouts
 from apportion.errors import ConfigError, missing_extra
 
@@ -29,6 +30,9 @@ def fit(
     backbone: str = typer.Option("small", "--backbone", help="small, or a folder or hub name of transformers."),
     tune: str = typer.Option("all", "--tune", help="What learns besides the head: all, lora or none."),
     device: str = typer.Option(None, "--device", help="cpu, cuda, …; default the GPU where there is one."),
+    vocabulary: int = typer.Option(
+        None, "--vocabulary", min=2, help="Token ids that a small backbone knows; default those of the rollouts."
+    ),
     resume: bool = typer.Option(False, "--resume", help="Go on from the newest checkpoint in the folder."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
@@ -47,7 +51,8 @@ def fit(
     from apportion.models.backbone import backbone_for
 
     params = method_params(context.args)
-    trunk = backbone_for(batch, backbone, model.BACKBONE, tune=tune, device=device)
+    room = {} if vocabulary is None else {"vocabulary": vocabulary}
+    trunk = backbone_for(batch, backbone, model.BACKBONE, tune=tune, device=device, **room)
     with progress(f"fitting {kind}") as advance:
 
         def told(_: int, total: int, loss: float) -> None:
@@ -110,6 +115,7 @@ for _name, _command, _settings in (
     ("fit", fit, dict(FREE)),
     ("eval", evaluate, None),
     ("predict", predict, None),
+    ("search", search, None),
 ):
     models.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 

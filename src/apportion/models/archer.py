@@ -156,10 +156,13 @@ class ArCHerCritic(Online):
 
     def both(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Q_1, Q_2 and V_1, V_2 of each utterance of the batch, two (S, 2), discounted reward units."""
-        rows, (unit_of_step, first) = self.rows(batch), steps_in_units(batch, self.level)
-        last = self._last(unit_of_step)
-        q = self._at(rows, "q", rows.row_of_S[last], rows.after_S[last])
-        return q, self._at(rows, "v", rows.row_of_S[first], rows.at_S[first])
+        rows, first = self.rows(batch), steps_in_units(batch, self.level)[1]
+        return self.q(batch), self._at(rows, "v", rows.row_of_S[first], rows.at_S[first])
+
+    def q(self, batch: Batch) -> FloatArray:
+        """Q_1, Q_2 of each utterance of the batch, (S, 2), discounted reward units."""
+        rows, last = self.rows(batch), self._last(steps_in_units(batch, self.level)[0])
+        return self._at(rows, "q", rows.row_of_S[last], rows.after_S[last])
 
     def predict(self, batch: Batch) -> Batch:
         """The same rollouts with `Step.rewards` ``q`` = min_j Q_j and ``v`` = min_j V_j at the last step of each
