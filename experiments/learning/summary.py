@@ -1,0 +1,141 @@
+"""From the records of runs to the numbers of the page: per environment, over environments, and curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from apportion.bench.intervals import t_interval
+from experiments.learning.plan import ARMS, World
+from experiments.learning.stats import improvement, iqm
+
+POINTS = 20
+"""Spans of equal length in generated tokens that a curve is averaged in."""
+
+Record = Mapping[str, Any]
+Records = Mapping[tuple[str, int], Record]
+"""Runs of one environment by arm and seed."""
+
+
+def read_store(store: Path) -> dict[str, dict[tuple[str, int], Record]]:
+    """Every record there is, by environment."""
+    out: dict[str, dict[tuple[str, int], Record]] = {}
+    for path in sorted(store.glob("*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        out.setdefault(record["env"], {})[record["arm"], record["seed"]] = record
+    return out
+
+
+def complete(records: Records, arms: Sequence[str]) -> list[int]:
+    """Seeds that every one of the arms has."""
+    seeds = sorted({seed for _, seed in records})
+    return [seed for seed in seeds if all((arm, seed) in records for arm in arms)]
+
+
+def curve(record: Record, key: str, points: int = POINTS) -> list[float]:
+    """Mean of a column in equal spans of the budget; a span without an iteration is interpolated."""
+    tokens = np.array(record["curve"]["tokens"], dtype=np.float64)
+    values = np.array(record["curve"][key], dtype=np.float64)
+    points = min(points, len(tokens))
+    place = np.clip((tokens / tokens[-1] * points).astype(np.int64), 0, points - 1)
+    count = np.bincount(place, minlength=points)
+    mean = np.bincount(place, weights=values, minlength=points) / np.maximum(count, 1)
+    return [float(x) for x in np.interp(np.arange(points), np.flatnonzero(count), mean[count > 0])]
+
+
+def score(world: World, record: Record, when: str = "after", kind: str = "sampled") -> float:
+    """Of the policy at the end, as a share of the best: exact where the game is a table, else on held-out tasks."""
+    key = world.score if world.table else f"{world.score}_{kind}"
+    return float(record[when][key]) / world.best
+
+
+def area(world: World, record: Record) -> float:
+    """Score while training, sampled, averaged over the generated tokens; as a share of the best."""
+    tokens = np.diff([0, *record["curve"]["tokens"]])
+    return float(np.average(record["curve"][world.score], weights=tokens)) / world.best
+
+
+def per_world(world: World, records: Records) -> dict[str, Any]:
+    """Means with Student's interval over seeds; differences to GRPO are paired by seed."""
+    arms = [arm for arm in ARMS if any(a == arm for a, _ in records)]
+    seeds = complete(records, arms)
+    out: dict[str, Any] = {"seeds": seeds, "arms": {}}
+    base = {
+        "area": [area(world, records["grpo", s]) for s in seeds],
+        "final": [score(world, records["grpo", s]) for s in seeds],
+    }
+    for arm in arms:
+        runs = [records[arm, seed] for seed in seeds]
+        got = {"area": [area(world, r) for r in runs], "final": [score(world, r) for r in runs]}
+        row: dict[str, Any] = {key: interval(values) for key, values in got.items()}
+        if not world.table:
+            row["greedy"] = interval([score(world, r, kind="greedy") for r in runs])
+        if arm != "grpo":
+            for key in got:
+                row[f"{key}_over_grpo"] = interval(np.subtract(got[key], base[key]).tolist())
+        row["seconds"] = float(np.mean([r["seconds"]["iteration"] for r in runs]))
+        row["credit_share"] = float(np.mean([r["seconds"]["credit"] / r["seconds"]["iteration"] for r in runs]))
+        row["tokens"] = float(np.mean([r["generated_tokens"] for r in runs]))
+        for key in ("recurring", "trained"):
+            first, last = zip(*[_ends(r, key) for r in runs], strict=True)
+            row[key] = {
+                "first": interval(first),
+                "last": interval(last),
+                "mean": interval([float(np.mean(r["curve"][key])) for r in runs]),
+            }
+        out["arms"][arm] = row
+    out["before"] = score(world, records["grpo", seeds[0]], "before")
+    out["commits"] = sorted({r["commit"] for r in records.values()})
+    return out
+
+
+def curves(world: World, records: Records) -> dict[str, dict[str, list[float]]]:
+    """Score by generated tokens, mean and Student's interval over seeds."""
+    out: dict[str, dict[str, list[float]]] = {}
+    arms = [arm for arm in ARMS if any(a == arm for a, _ in records)]
+    seeds = complete(records, arms)
+    for arm in arms:
+        rows = np.array([curve(records[arm, s], world.score) for s in seeds]) / world.best
+        band = [interval(column) for column in rows.T.tolist()]
+        width = world.tokens / rows.shape[1]
+        out[arm] = {
+            "tokens": [width * (k + 0.5) for k in range(rows.shape[1])],
+            "mean": [b[0] for b in band], "low": [b[1] for b in band], "high": [b[2] for b in band],
+        }  # fmt: skip
+    return out
+
+
+def over_worlds(worlds: Mapping[str, World], store: Mapping[str, Records], arms: Sequence[str]) -> dict[str, Any]:
+    """IQM of area and final score, and who beats whom, over all environments."""
+    out: dict[str, Any] = {"arms": list(arms)}
+    for key, of in (("area", area), ("final", score)):
+        scores = {
+            arm: {
+                name: [of(worlds[name], records[arm, s]) for s in complete(records, arms)]
+                for name, records in store.items()
+            }
+            for arm in arms
+        }
+        out[key] = {
+            "iqm": {arm: iqm(list(rows.values())) for arm, rows in scores.items()},
+            "better": {x: {y: improvement(scores[x], scores[y]) for y in arms if y != x} for x in arms},
+        }
+    return out
+
+
+def interval(values: Sequence[float]) -> list[float]:
+    """Mean and Student's 95% interval; of one run, its value three times."""
+    if len(values) < 2:
+        return [float(values[0])] * 3
+    return [float(np.mean(values)), *t_interval(values)]
+
+
+def _ends(record: Record, key: str) -> tuple[float, float]:
+    """Mean over the first and over the last fifth of a run."""
+    values = record["curve"][key]
+    n = max(1, len(values) // 5)
+    return float(np.mean(values[:n])), float(np.mean(values[-n:]))

@@ -1,0 +1,25 @@
+"""The environments: two enumerable games, whose ceiling is known, and texts of which nobody knows the values."""
+
+from __future__ import annotations
+
+from experiments.learning.plan import World
+
+WORLDS = {
+    "keydoor": World(
+        about="a key paid many steps later, behind apples that pay at random; enumerable",
+        settings={"env": "keydoor"},
+        clone={"clone_episodes": 12, "clone_epochs": 8, "clone_noise": 0.3},
+        tokens=36_000,
+        best=6.5,
+        score="return",
+        table="keydoor",
+    ),
+    "crafttree": World(
+        about="four goals, one reward at the end, wrong gathers cannot be undone; enumerable",
+        settings={"env": "crafttree"},
+        clone={"clone_episodes": 24, "clone_epochs": 6, "clone_noise": 0.3},
+        tokens=30_000,
+        table="crafttree",
+        score="return",
+    ),
+}
