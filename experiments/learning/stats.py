@@ -4,8 +4,8 @@
     P(x>y)  chance that a run of x beats a run of y, ties half: Mann-Whitney's U / (n m), averaged over environments
     95%     percentile bootstrap that redraws seeds inside each environment (stratified)
 
-rliable itself needs arch, statsmodels, pandas and seaborn for these three. SciPy has every piece: `bootstrap` draws each
-of several samples on its own, which is the stratified bootstrap; `trim_mean` is the IQM; U is a sum of signs.
+rliable itself needs arch, statsmodels, pandas and seaborn for these three. SciPy has every piece: `bootstrap` draws
+each of several samples on its own, which is the stratified bootstrap; `trim_mean` is the IQM; U is a sum of signs.
 """
 
 from __future__ import annotations

@@ -64,29 +64,24 @@ def per_world(world: World, records: Records) -> dict[str, Any]:
     arms = [arm for arm in ARMS if any(a == arm for a, _ in records)]
     seeds = complete(records, arms)
     out: dict[str, Any] = {"seeds": seeds, "arms": {}}
-    base = {
-        "area": [area(world, records["grpo", s]) for s in seeds],
-        "final": [score(world, records["grpo", s]) for s in seeds],
-    }
     for arm in arms:
         runs = [records[arm, seed] for seed in seeds]
-        got = {"area": [area(world, r) for r in runs], "final": [score(world, r) for r in runs]}
-        row: dict[str, Any] = {key: interval(values) for key, values in got.items()}
+        row: dict[str, Any] = {}
+        for key, of in (("area", area), ("final", score)):
+            got = [of(world, r) for r in runs]
+            row[key] = interval(got)
+            if arm != "grpo":
+                base = [of(world, records["grpo", s]) for s in seeds]
+                row[f"{key}_over_grpo"] = interval([x - y for x, y in zip(got, base, strict=True)])
         if not world.table:
             row["greedy"] = interval([score(world, r, kind="greedy") for r in runs])
-        if arm != "grpo":
-            for key in got:
-                row[f"{key}_over_grpo"] = interval(np.subtract(got[key], base[key]).tolist())
         row["seconds"] = float(np.mean([r["seconds"]["iteration"] for r in runs]))
         row["credit_share"] = float(np.mean([r["seconds"]["credit"] / r["seconds"]["iteration"] for r in runs]))
         row["tokens"] = float(np.mean([r["generated_tokens"] for r in runs]))
         for key in ("recurring", "trained"):
             first, last = zip(*[_ends(r, key) for r in runs], strict=True)
-            row[key] = {
-                "first": interval(first),
-                "last": interval(last),
-                "mean": interval([float(np.mean(r["curve"][key])) for r in runs]),
-            }
+            whole = [float(np.mean(r["curve"][key])) for r in runs]
+            row[key] = {"first": interval(first), "last": interval(last), "mean": interval(whole)}
         out["arms"][arm] = row
     out["before"] = score(world, records["grpo", seeds[0]], "before")
     out["commits"] = sorted({r["commit"] for r in records.values()})
