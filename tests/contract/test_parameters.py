@@ -16,6 +16,7 @@ import pytest
 from apportion.errors import ApportionError, ConfigError
 from apportion.methods import get, names
 from apportion.methods.spec import REQUIRED
+from apportion.methods.values import annotations_of
 from apportion.testing import levels_for, random_units
 from apportion.testing.subject import plain_credit
 from apportion.units import CUTS, by_step, by_token, by_tree
@@ -185,3 +186,12 @@ def test_every_method_is_held_to_its_truths(name):
     assert "slow_reference" in text, f"{path.name}: a slow reference"
     exact = re.search(r"def test_\w*(true|exact|optimum|whole_tree|least)", text)
     assert exact or "No enumerable truth" in text, f"{path.name}: an exact answer, or why there is none"
+
+
+def test_a_parameter_without_an_annotation_takes_what_it_is_given():
+    """A plug-in need not annotate; setting such a parameter was a KeyError."""
+
+    def method(units, *, share=0.5, gamma: float = 1.0):
+        """Never called."""
+
+    assert annotations_of(method) == {"gamma": float}

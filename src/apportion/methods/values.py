@@ -41,8 +41,8 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name that exists for the type checker only
         return {}
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return {p.name: hints[p.name] for p in inspect.signature(function).parameters.values() if p.kind is keyword}
+    keyword = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {name: hints[name] for name in keyword if name in hints}
 
 
 def check_value(who: str, name: str, value: Any, kind: Any, *, ranges: Mapping[str, tuple[float, float, str]]) -> None:
