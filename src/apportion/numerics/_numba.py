@@ -26,6 +26,9 @@ STRETCH = 256
 """Positions whose mask is looked at together: observations and padding come in stretches, and a loop that knows that
 all are selected, or that asks in every position, runs at the width of a vector; one that branches does not."""
 
+AT_HAND = 4096
+"""Results that are summed together, at least: few enough to be in the cache still, many enough for the width of it."""
+
 ROOM = 4096
 """Runs that are found in one pass; where there are more, a second pass knows how many."""
 
@@ -45,12 +48,8 @@ def gae(
     inputs = (reward_X, value_X, mask_X, bounds_R, last_R, gamma, factor)
     if abs(factor) < SMALLEST_FACTOR:
         return _numpy.gae(*inputs, advantage_X, returns_X)
-    count, shift = _call(_gae, inputs, (advantage_X, returns_X))
-    if returns_X is None or count == 0:
-        return count, shift, 0.0, 0.0
-    # Apart from the recursion: inside it the sums take twice the time of another read of the results.
-    first, second = _call(_moments, (advantage_X, mask_X, shift), ())
-    return count, shift, first, second
+    moments: Moments = _call(_gae, inputs, (advantage_X, returns_X))
+    return moments
 
 
 def whiten(x_X: Array, mask_X: BoolArray | None, mean: float, scale: float) -> None:
@@ -146,6 +145,9 @@ def _selected(own):  # type: ignore[no-untyped-def]
 def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns):  # type: ignore[no-untyped-def]
     count = 0
     shift = 0.0
+    first = np.zeros(STRETCH)
+    second = np.zeros(STRETCH)
+    summed = bounds[0]
     for run in range(bounds.size - 1):
         lo = bounds[run]
         end = bounds[run + 1]
@@ -162,7 +164,11 @@ def _gae(reward, value, mask, bounds, last, gamma, factor, advantage, returns): 
                     shift = np.float64(advantage[end - 1])
                 count += end - begin
             end = begin
-    return count, shift
+        # Apart from the recursion, inside which the sums take twice the time, but while its results are at hand.
+        if returns is not None and (bounds[run + 1] - summed >= AT_HAND or run == bounds.size - 2):
+            _moments(advantage, mask, shift, summed, bounds[run + 1], first, second)
+            summed = bounds[run + 1]
+    return count, shift, first.sum(), second.sum()
 
 
 @numba.njit(nogil=True)
@@ -254,20 +260,19 @@ def _stretch(reward, value, lo, t, gamma, factor, acc, after, advantage, returns
     return acc, after
 
 
-def _moments(x, mask, shift):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _moments(x, mask, shift, begin, end, first, second):  # type: ignore[no-untyped-def]
     # A sum in many lanes: one after the other the additions wait for each other, and reordering them freely would make
     # the result depend on the vector width.
-    first = np.zeros(STRETCH)
-    second = np.zeros(STRETCH)
-    for lo in range(0, x.size, STRETCH):
-        part = x[lo : lo + STRETCH]
+    for lo in range(begin, end, STRETCH):
+        part = x[lo : min(lo + STRETCH, end)]
         if mask is None:
             for i in range(part.size):
                 d = part[i] - shift
                 first[i] += d
                 second[i] += d * d
         else:
-            own = mask[lo : lo + STRETCH]
+            own = mask[lo : min(lo + STRETCH, end)]
             if not _selected(own)[0]:
                 continue
             for i in range(part.size):
@@ -275,7 +280,6 @@ def _moments(x, mask, shift):  # type: ignore[no-untyped-def]
                 d = d if own[i] else 0.0
                 first[i] += d
                 second[i] += d * d
-    return first.sum(), second.sum()
 
 
 def _whiten(mask, mean, scale, x):  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 BLOCK = 32
 SHORT = 16
 """Runs up to this length go position by position over all runs at once: a block would be mostly filling."""
-CHUNK = 2**18
+CHUNK = 2**17
 """Positions handled at a time, so that the temporaries stay in the cache."""
 
 Moments = tuple[int, float, float, float]
