@@ -46,9 +46,7 @@ def loss_of(batch, promise, **how):
     """The loss of a model whose promises are given, per step."""
     model = AgentPRM(Backbone("small", vocabulary=12))
     task = _Promises(model, batch, Settings(held_out=0.0), "td", **{"gamma": 1.0, "lam": 0.95, "beta": 1.0, **how})
-    of_step = iter(np.asarray(promise, dtype=np.float32).tolist())
-    told = {id(p): torch.tensor([next(of_step) for _ in range(len(p))]) for p in task.places}
-    model.forward = lambda found, items: (told[id(found)], np.arange(len(found)))
+    model.forward = lambda found, items: (torch.as_tensor(np.asarray(promise, dtype=np.float32)), np.arange(len(found)))
     model.values_at = lambda *_: np.asarray(promise)
     task.begin(0)
     total, weight = task.loss(np.arange(len(task.steps)))
@@ -75,6 +73,21 @@ def test_with_the_advantage_as_target_progress_is_twice_the_promise_but_for_the_
     both, _ = loss_of(batch, M, beta=1.0, progress_target="advantage")
     first = 0.5 * (M[0] - 0.946250) ** 2
     assert both - promise == pytest.approx(2 * (promise - first), rel=1e-4)
+
+
+@pytest.mark.parametrize("target", ["labels", "advantage"])
+def test_the_loss_of_rollouts_that_are_read_together_is_the_sum_of_theirs(target):
+    """Neighbours are steps of one rollout: the last of one and the first of the next are none."""
+    model = AgentPRM(Backbone("small", vocabulary=12))
+    with torch.no_grad():
+        model.head.weight += 0.1
+    batch, labels = coin(6, 0), np.random.default_rng(0).normal(size=18)
+    task = _Promises(model, batch, Settings(held_out=0.0), labels, progress_target=target)
+    task.begin(0)
+    apart = [task.loss(np.array([k])) for k in (1, 4, 5)]
+    together, weight = task.loss(np.array([1, 4, 5]))
+    assert weight == sum(w for _, w in apart) == 9
+    assert float(together) == pytest.approx(sum(float(x) for x, _ in apart), rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from apportion.models.fitting import Progress, Settings, held_out, run
 from apportion.models.heads import HeadModel
 from apportion.models.labels import td_labels
 from apportion.models.metrics import measures
-from apportion.models.places import places
+from apportion.models.places import Places, places
 from apportion.numerics import Array, FloatArray, IntArray
 from apportion.units import by_step
 
@@ -164,11 +164,7 @@ class _Promises:
         if not len(fit_N):
             raise DataError("AgentPRM: no rollout is scored, whole and has sampled tokens; give outcomes")
         self.steps = [np.flatnonzero(units.traj_of_S == n) for n in fit_N.tolist()]
-        self.places = [
-            places(self.rows, self.rows.row_of_S[s], self.rows.after_S[s], longest=model.backbone.longest)
-            for s in self.steps
-        ]
-        self.sizes = np.array([sum(map(len, p.windows)) for p in self.places], dtype=np.int64)
+        self.sizes = np.array([sum(map(len, self._places(s).windows)) for s in self.steps], dtype=np.int64)
         self.label_S = self.before_S = np.zeros(len(units))
 
     def begin(self, epoch: int) -> None:
@@ -182,21 +178,24 @@ class _Promises:
 
     def loss(self, items: IntArray) -> tuple[Tensor, float]:
         """See `fitting.Task`."""
-        total, weight = torch.zeros((), device=self.model.backbone.device), 0.0
-        for item in items.tolist():
-            steps, found = self.steps[item], self.places[item]
-            value, which = self.model(found, np.arange(len(found.windows)))
-            promise = torch.zeros(len(steps), device=value.device).index_put(
-                (torch.as_tensor(which, device=value.device),), value
-            )
-            label = self.label_S[steps]
-            told = torch.as_tensor(np.isfinite(label), device=value.device)
-            want = torch.as_tensor(np.nan_to_num(label), dtype=value.dtype, device=value.device)
-            total = total + 0.5 * ((promise - want) ** 2)[told].sum()
-            if self.beta and len(steps) > 1:
-                before = torch.as_tensor(np.nan_to_num(self.before_S[steps]), dtype=value.dtype, device=value.device)
-                aim = want[1:] - (want[:-1] if self.target == "labels" else before[:-1])
-                both = told[1:] & told[:-1]
-                total = total + self.beta * ((promise[1:] - promise[:-1] - aim) ** 2)[both].sum()
-            weight += float(told.sum())
-        return total, weight
+        steps = np.concatenate([self.steps[item] for item in items.tolist()])
+        found = self._places(steps)
+        value, which = self.model(found, np.arange(len(found.windows)))
+        promise = torch.zeros(len(steps), device=value.device).index_put(
+            (torch.as_tensor(which, device=value.device),), value
+        )
+        label = self.label_S[steps]
+        told = torch.as_tensor(np.isfinite(label), device=value.device)
+        want = torch.as_tensor(np.nan_to_num(label), dtype=value.dtype, device=value.device)
+        total = 0.5 * ((promise - want) ** 2)[told].sum()
+        if self.beta and len(steps) > 1:
+            before = torch.as_tensor(np.nan_to_num(self.before_S[steps]), dtype=value.dtype, device=value.device)
+            aim = want[1:] - (want[:-1] if self.target == "labels" else before[:-1])
+            neighbours = torch.as_tensor(np.diff(self.units.traj_of_S[steps]) == 0, device=value.device)
+            both = told[1:] & told[:-1] & neighbours
+            total = total + self.beta * ((promise[1:] - promise[:-1] - aim) ** 2)[both].sum()
+        return total, float(told.sum())
+
+    def _places(self, steps: IntArray) -> Places:
+        rows = self.rows
+        return places(rows, rows.row_of_S[steps], rows.after_S[steps], longest=self.model.backbone.longest)
