@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,32 @@ def classified(score_N: Array, label_N: Array, *, seed: int = 0) -> dict[str, An
         ends = np.quantile(drawn, [0.025, 0.975]) if len(drawn) and len(score) > 1 else (np.nan, np.nan)
         out[name] = [float(x) if np.isfinite(x) else None for x in (column[0], *ends)]
     return out
+
+
+def paired(groups: Sequence[tuple[Array, Array]], *, seed: int = 0) -> list[float | None]:
+    """Share of the pairs of a group whose better member has the higher score, with a 95% interval over groups.
+
+    Args:
+        groups: scores and outcomes of the members of each group. Pairs are members with different outcomes; a tie of
+            scores counts a half.
+        seed: of the bootstrap, which draws groups.
+
+    Returns:
+        [value, low, high]; None where no group has a pair.
+    """
+    right, count = [], []
+    for scores, outcomes in groups:
+        score, outcome = np.asarray(scores, dtype=np.float64), np.asarray(outcomes, dtype=np.float64)
+        better, worse = np.nonzero(outcome[:, None] > outcome)
+        if len(better):
+            right.append(float(np.sum((np.sign(score[better] - score[worse]) + 1) / 2)))
+            count.append(len(better))
+    if not count:
+        return [None] * 3
+    told, size = np.array(right), np.array(count)
+    drawn = np.random.default_rng(seed).integers(len(size), size=(RESAMPLES, len(size)))
+    ends = np.quantile(told[drawn].sum(axis=1) / size[drawn].sum(axis=1), [0.025, 0.975])
+    return [float(told.sum() / size.sum()), *(map(float, ends) if len(size) > 1 else (None, None))]
 
 
 def _auc(score: Array, label: Array) -> float:

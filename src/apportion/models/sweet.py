@@ -26,8 +26,10 @@ from apportion.errors import ConfigError, DataError
 from apportion.models.backbone import TokenModel
 from apportion.models.fitting import Progress, Settings
 from apportion.models.implicit import ImplicitReward
+from apportion.models.metrics import paired
 from apportion.models.rows import Rows, rows_of
-from apportion.numerics import FloatArray
+from apportion.numerics import FloatArray, IntArray
+from apportion.units import by_token
 
 PART = "advantage"
 """Name of the predictions among `Step.rewards`."""
@@ -95,22 +97,59 @@ class SweetCritic(ImplicitReward):
         )
 
     def advantages(self, batch: Batch) -> FloatArray:
-        """A of the turn of each step, (S,), nats per token; NaN where a turn has no token."""
-        rows, own = self.rows(batch), np.flatnonzero(batch.sampled_T)
+        """A of the turn of each step, (S,), nats per token; NaN where a turn has no token.
+
+        Without length normalisation, ``normalise="none"``, it is nats per turn, as the critic was fitted.
+        """
+        turn_S = _turns(batch)
+        return self._of_turns(batch, turn_S, np.flatnonzero(batch.sampled_T))[turn_S]
+
+    def last_turns(self, batch: Batch) -> FloatArray:
+        """A of the last turn of each rollout, (N,), as `advantages`; what is before it is read and not scored."""
+        turn_S = _turns(batch)
+        last_N = turn_S[np.flatnonzero(np.append(np.diff(batch.traj_of_S) != 0, True))]
+        own = np.flatnonzero(batch.sampled_T & np.isin(turn_S, last_N)[batch.step_of_T])
+        return self._of_turns(batch, turn_S, own)[last_N]
+
+    def _of_turns(self, batch: Batch, turn_S: IntArray, own: IntArray) -> FloatArray:
+        """A of each turn from its tokens; NaN where none is given."""
+        rows = self.rows(batch)
         here = rows.row_of_T[own], rows.at_T[own]
         assert self.start is not None
         ratio = self.logp_at(self.backbone, rows, *here) - self.logp_at(self.start, rows, *here)
-        turn_S = np.cumsum(np.append(0, (np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0)))
         turn_K = turn_S[batch.step_of_T[own]]
         count = np.bincount(turn_K, minlength=int(turn_S[-1]) + 1)
         total = np.bincount(turn_K, weights=ratio, minlength=len(count))
-        mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        return np.asarray(mean[turn_S], dtype=np.float64)
+        size = 1 if self.score == SCORES["none"] else np.maximum(count, 1)
+        return np.asarray(np.where(count > 0, total / size, np.nan), dtype=np.float64)
+
+    def measure(self, batch: Batch) -> dict[str, Any]:
+        """As `ImplicitReward.measure`, and ``pairs``: how often the better of two rollouts of a task scores higher.
+
+        A pair is two rollouts of one group with different outcomes; a tie of scores counts a half.
+        """
+        found = super().measure(batch)
+        units = by_token(batch)
+        score_N = self._scores(batch)
+        groups = [np.flatnonzero(units.valid_N & (units.group_of_N == g)) for g in np.unique(units.group_of_N)]
+        return {**found, "pairs": paired([(score_N[of], units.outcome_N[of]) for of in groups])}
+
+    def _scores(self, batch: Batch) -> FloatArray:
+        """Score of each rollout as the loss reads it, (N,), nats."""
+        turn_S, own = _turns(batch), np.flatnonzero(batch.sampled_T)
+        told_S = self.advantages(batch)
+        first_S = np.append(True, np.diff(turn_S) != 0) & np.isfinite(told_S)
+        if self.score != SCORES["rollout"]:
+            sums = np.bincount(batch.traj_of_S[first_S], weights=told_S[first_S], minlength=len(batch))
+            return np.asarray(sums, dtype=np.float64)
+        size_S = np.bincount(turn_S[batch.step_of_T[own]], minlength=int(turn_S[-1]) + 1)[turn_S]
+        sums = np.bincount(batch.traj_of_S[first_S], weights=(told_S * size_S)[first_S], minlength=len(batch))
+        return np.asarray(sums / np.maximum(np.bincount(batch.traj_of_T[own], minlength=len(batch)), 1))
 
     def predict(self, batch: Batch) -> Batch:
         """The same rollouts with `Step.rewards` ``advantage`` at the last step of each turn, read by `sweet_rl`."""
         told = self.advantages(batch)
-        last = np.append((np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0), True)
+        last = np.append(np.diff(_turns(batch)) != 0, True)
         out, k = [], 0
         for rollout in batch.trajectories:
             steps = []
@@ -148,3 +187,9 @@ class SweetCritic(ImplicitReward):
             )
         assert self.backbone.encode is not None
         return [*self.backbone.encode(rollout.reference), self.backbone.start]
+
+
+def _turns(batch: Batch) -> IntArray:
+    """Turn of each step, (S,), counted over the batch."""
+    new_S = (np.diff(batch.turn_S) != 0) | (np.diff(batch.traj_of_S) != 0)
+    return np.cumsum(np.append(0, new_S))

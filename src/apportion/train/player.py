@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -134,8 +135,13 @@ def _replay(dialogue: Dialogue, past: Sequence[Past], policy: Policy) -> Ids:
 
 def digest_of(policy: Policy) -> str:
     """Digest of the weights of a policy: equal weights, equal answers."""
+    return digest_of_weights(policy.model)
+
+
+def digest_of_weights(model: Any) -> str:
+    """Digest of all that ``state_dict`` holds, names and numbers."""
     digest = hashlib.blake2b(digest_size=12)
-    for name, tensor in sorted(policy.model.state_dict().items()):
+    for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(tensor.detach().cpu().float().numpy()).tobytes())
     return digest.hexdigest()
