@@ -22,4 +22,10 @@ WORLDS = {
         table="crafttree",
         score="return",
     ),
+    "babyai": World(
+        about="GoToObjS6: walk up to the object that is named; the view ahead in words, the last step remembered",
+        settings={"env": "babyai", "env_options": {"level": "BabyAI-GoToObjS6-v1", "max_steps": 12}, "window": 1},
+        clone={"clone_episodes": 60, "clone_epochs": 6},
+        tokens=16_000,
+    ),
 }
