@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("trl", reason="TRL is not installed (pip install 'apportion[trl]')")
 pytestmark = pytest.mark.xdist_group("trl")
 
-from apportion.adapters.trl.memory import FILE  # noqa: E402
+from apportion.adapters.memory import FILE  # noqa: E402
 from tests.adapters.hosts import trl_run  # noqa: E402
 
 SAVING = {"save_strategy": "steps", "save_steps": 2, "save_only_model": False}

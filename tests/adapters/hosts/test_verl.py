@@ -343,7 +343,7 @@ def test_all_that_hosts_may_be_told_is_read(host):
     heard = []
 
     class Heard:
-        crediting = types.SimpleNamespace(method="grpo", varies_inside=True)
+        crediting = types.SimpleNamespace(method="grpo", varies_inside=True, params={})
         log, penalty_apart, on_credit = None, False, None
 
     def credit(batch):

@@ -204,6 +204,25 @@ class StandIn:
                 module.tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=back)
                 return batch
 
+            def _save_checkpoint(self):
+                home = self.config.trainer.default_local_dir
+                folder = os.path.join(home, f"global_step_{self.global_steps}")
+                self.actor_rollout_wg.save_checkpoint(os.path.join(folder, "actor"), None, self.global_steps)
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(home, "latest_checkpointed_iteration.txt"), "w") as file:
+                    file.write(str(self.global_steps))
+
+            def _load_checkpoint(self):
+                self.global_steps, chosen = 0, self.config.trainer
+                if chosen.resume_mode == "disable":
+                    return
+                tracker = os.path.join(chosen.default_local_dir, "latest_checkpointed_iteration.txt")
+                if chosen.resume_mode == "resume_path":
+                    self.global_steps = int(chosen.resume_from_path.split("global_step_")[-1])
+                elif os.path.exists(tracker):
+                    with open(tracker) as file:
+                        self.global_steps = int(file.read())
+
         def compute_advantage_for_multi_trajectories(data, batch_keys, adv_estimator, gamma=1.0, config=None):
             data.batch["advantages"] = data.batch["returns"] = torch.full_like(data.batch["rm_scores"], 7.0)
 
@@ -271,14 +290,15 @@ class Verl(StandIn):
         self.ray.shutdown()
 
 
-def run_stage(host, rows, settings, kl=0.0):
+def run_stage(host, rows, settings, kl=0.0, trainer=None):
     """Put the rows, run the trainer's advantage stage, and read back: columns by key, and the metrics."""
     partition = f"train-{next(NUMBERS)}"
     host.put(rows, partition)
     keys = [row["key"] for row in rows]
     tags = [{"is_padding": True} if row.get("padding") else {} for row in rows]
     control = types.SimpleNamespace(value=kl, update=lambda **_: None)
-    trainer = types.SimpleNamespace(config=settings, kl_ctrl_in_reward=control, global_steps=3)
+    if trainer is None:
+        trainer = types.SimpleNamespace(config=settings, kl_ctrl_in_reward=control, global_steps=3)
     metrics = {}
     host.module.PPOTrainer._compute_advantage(trainer, host.meta(keys, tags, partition), metrics)
     names = ["advantages", "returns", "response_mask", "loss_mask"]

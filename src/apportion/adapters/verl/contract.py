@@ -26,6 +26,8 @@ RELIED_ON = {
     (LEGACY, "compute_advantage"): ("data", "adv_estimator"),
     (STAGE, "PPOTrainer.__init__"): ("self", "config"),
     (STAGE, "PPOTrainer._compute_advantage"): ("self", "batch", "metrics"),
+    (STAGE, "PPOTrainer._save_checkpoint"): ("self",),
+    (STAGE, "PPOTrainer._load_checkpoint"): ("self",),
     (STAGE, "compute_advantage_for_multi_trajectories"): ("data", "batch_keys", "adv_estimator"),
     (STAGE, "tq.kv_batch_get"): ("keys", "partition_id", "select_fields"),
     (STAGE, "tq.kv_batch_put"): ("keys", "partition_id", "fields"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from apportion.adapters.crediting import Crediting
+from apportion.adapters.memory import credit_and_memory
 from apportion.adapters.verl.contract import no_target, value_readers
 from apportion.adapters.verl.rollouts import Part, Rollouts, rollouts_of
 from apportion.adapters.verl.settings import Settings
@@ -16,6 +17,7 @@ from apportion.assign.expression import Leaf, render
 from apportion.credit import Credit
 from apportion.errors import ConfigError, StopRun
 from apportion.methods import get
+from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
 
 
@@ -28,6 +30,7 @@ class Result:
         returns: what a critic learns; without one, the advantages, as everywhere in verl.
         drops: some sampled token is to leave the loss. metrics: about the credit, for the trainer's log.
         stopped: why a listener wants the run to end; None where none does.
+        memory: of the method for the next batch; that which was given where it remembers nothing.
     """
 
     advantage: Mapping[int, FloatArray]
@@ -36,19 +39,26 @@ class Result:
     drops: bool
     metrics: Mapping[str, float]
     stopped: str | None = None
+    memory: Memory = field(default_factory=Memory)
 
 
 def credit_rows(
-    settings: Settings, parts: Sequence[Part], *, with_returns: bool = False, step: int | None = None
+    settings: Settings,
+    parts: Sequence[Part],
+    *,
+    with_returns: bool = False,
+    step: int | None = None,
+    memory: Memory | None = None,
 ) -> Result:
     """Credit whole rollouts and lay it back onto their rows.
 
     Args:
         settings: method, cut and log. parts: rows in any order, whole groups, without padding rows.
         with_returns: a critic is trained, so returns must be the values' targets. step: of the trainer, for the log.
+        memory: of earlier batches, for a method that has one; None = none.
     """
     rollouts = rollouts_of(parts, penalty_apart=settings.penalty_apart)
-    credit = settings.crediting.credit(rollouts.batch)
+    credit, after = credit_and_memory(settings.crediting, rollouts.batch, memory or Memory())
     if settings.log is not None and step is not None:
         settings.log(credit, step)
     told, stopped = _heard(settings, credit, step)
@@ -65,7 +75,7 @@ def credit_rows(
         **{f"credit/{key}": float(note) for key, note in credit.notes.items() if isinstance(note, int | float)},
         **told,
     }
-    return Result(advantage, weight, returns, len(counted) < sampled, metrics, stopped)
+    return Result(advantage, weight, returns, len(counted) < sampled, metrics, stopped, after)
 
 
 def _heard(settings: Settings, credit: Credit, step: int | None) -> tuple[Mapping[str, float], str | None]:

@@ -19,9 +19,11 @@ import numpy as np
 
 from apportion.adapters.verl.contract import COLUMNS, FIELDS, STAGE, check_config, problem, warn_if_untested
 from apportion.adapters.verl.crediting import Result, credit_rows
+from apportion.adapters.verl.memory import memory_of, remember
 from apportion.adapters.verl.rollouts import Part, unpadded
 from apportion.adapters.verl.settings import Settings, settings_of
 from apportion.errors import ConfigError, DataError
+from apportion.methods.pooled_memory import Memory
 from apportion.numerics import Array, FloatArray
 
 
@@ -34,6 +36,7 @@ class Stage:
     tags: Sequence[Mapping[str, Any]]
     fetched: Mapping[str, Any]
     step: int
+    memory: Memory = field(default_factory=Memory)
     result: Result | None = field(default=None)
 
 
@@ -48,6 +51,7 @@ def take_place(module: ModuleType) -> None:
     trainer = module.PPOTrainer
     trainer.__init__ = _checked(trainer.__init__)
     trainer._compute_advantage = _credited_stage(module, trainer._compute_advantage)
+    remember(trainer)
     module.compute_advantage_for_multi_trajectories = _credited_rows(  # type: ignore[attr-defined]
         module.compute_advantage_for_multi_trajectories
     )
@@ -77,7 +81,7 @@ def _credited_stage(module: ModuleType, theirs: Any) -> Any:
         check_config(config, settings.crediting)
         wanted = [*FIELDS, *(name for names in COLUMNS.values() for name in names)]
         fetched = module.tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
-        stage = Stage(settings, batch.keys, batch.tags, fetched, int(getattr(self, "global_steps", 0)))
+        stage = Stage(settings, batch.keys, batch.tags, fetched, int(getattr(self, "global_steps", 0)), memory_of(self))
         token = _CURRENT.set(stage)
         try:
             out = theirs(self, batch, metrics)
@@ -88,6 +92,7 @@ def _credited_stage(module: ModuleType, theirs: Any) -> Any:
                 "verl's advantage stage no longer compares rows by compute_advantage_for_multi_trajectories; "
                 "install a verl that apportion was tested with"
             )
+        self.credit_memory = stage.result.memory
         metrics.update(stage.result.metrics)
         _put_masks(module, batch, stage)
         if stage.result.stopped is not None:
@@ -111,7 +116,11 @@ def _credited_rows(theirs: Any) -> Any:
         if stage is None:
             return theirs(data, *args, **kwargs)
         stage.result = credit_rows(
-            stage.settings, parts_of(stage, data), with_returns="values" in present(data.batch), step=stage.step
+            stage.settings,
+            parts_of(stage, data),
+            with_returns="values" in present(data.batch),
+            step=stage.step,
+            memory=stage.memory,
         )
         width = tuple(data.batch["response_mask"].shape)
         for name, rows in (("advantages", stage.result.advantage), ("returns", stage.result.returns)):

@@ -1,0 +1,61 @@
+"""What a method remembers of earlier batches, held by verl's trainer and kept in its checkpoints.
+
+The trainer lives in one process, and its advantage stage sees every batch, so one memory is enough and nothing is sent.
+It lies beside the dataloader's state in ``global_step_N`` before the file that names the newest checkpoint is written,
+so a run that resumes there finds it.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from apportion.adapters.memory import read_memory, write_memory
+from apportion.adapters.verl.settings import settings_of
+from apportion.assign import remembers
+from apportion.methods.pooled_memory import Memory
+
+
+def remember(trainer: type[Any]) -> None:
+    """Have a trainer class of verl save its memory with its checkpoints, and read it where it resumes."""
+    trainer._save_checkpoint = _saved(trainer._save_checkpoint)
+    trainer._load_checkpoint = _loaded(trainer._load_checkpoint)
+
+
+def memory_of(trainer: Any) -> Memory:
+    """What the trainer remembers, empty at first."""
+    memory: Memory | None = getattr(trainer, "credit_memory", None)
+    return Memory() if memory is None else memory
+
+
+def _saved(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    def _save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        memory = memory_of(self)
+        if memory.tick:
+            folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+            folder.mkdir(parents=True, exist_ok=True)
+            write_memory(folder, memory)
+        return theirs(self, *args, **kwargs)
+
+    return _save_checkpoint
+
+
+def _loaded(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    def _load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        out = theirs(self, *args, **kwargs)
+        if self.global_steps and _wants_memory(self.config.algorithm):
+            trainer = self.config.trainer
+            whole = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
+            named = trainer.resume_mode == "resume_path"
+            self.credit_memory = read_memory(Path(trainer.resume_from_path) if named else whole)
+        return out
+
+    return _load_checkpoint
+
+
+def _wants_memory(algorithm: Any) -> bool:
+    settings = settings_of(algorithm.adv_estimator, algorithm)
+    return settings is not None and remembers(settings.crediting.method, settings.crediting.params)

@@ -1,0 +1,163 @@
+"""A method with a memory keeps it over verl's batches and in its checkpoints, on a stand-in and in verl itself."""
+
+import importlib.util
+import json
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apportion.adapters.memory import FILE
+from apportion.adapters.verl import contract, stage
+from apportion.errors import DataError
+from tests.adapters.hosts.verl_hosts import (
+    PRESENT,
+    WHY,
+    Config,
+    Fields,
+    StandIn,
+    Verl,
+    batch_of_rows,
+    config,
+    padding_rows,
+    run_stage,
+)
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'apportion[train]')")
+
+
+@pytest.fixture(scope="module")
+def verl():
+    if not PRESENT:
+        pytest.skip(WHY)
+    host = Verl()
+    yield host
+    host.close()
+
+
+@pytest.fixture(params=["stand-in", "verl"])
+def host(request, monkeypatch):
+    if request.param == "verl":
+        return request.getfixturevalue("verl")
+    made = StandIn()
+    stage.take_place(made.module)
+    if importlib.util.find_spec("tensordict") is None:
+        monkeypatch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
+    monkeypatch.setattr(contract, "version", lambda: "0.9.1")
+    return made
+
+
+class Trainer(types.SimpleNamespace):
+    """What verl's methods read of their trainer; its checkpoints are written and read by verl's own code."""
+
+    def __init__(self, host, folder, method="pooled", **options):
+        self.host, self.seen = host, []
+        chosen = {"resume_mode": "auto", "resume_from_path": None, "default_hdfs_dir": None, **options}
+        settings = config(f"apportion/{method}", {"unit": "step"})
+        settings["trainer"] = Config(default_local_dir=str(folder), del_local_ckpt_after_load=False, **chosen)
+        self.config = settings
+        self.kl_ctrl_in_reward = types.SimpleNamespace(value=0.0, update=lambda **_: None)
+        self.use_critic, self.trainer_mode = False, "sync"
+        self.train_dataloader = types.SimpleNamespace(state_dict=dict, load_state_dict=lambda state: None)
+        self.checkpoint_callback = types.SimpleNamespace(on_save=lambda **_: None)
+        self.actor_rollout_wg = types.SimpleNamespace(
+            save_checkpoint=lambda path, *_, **__: self.seen.append([p.name for p in Path(path).parent.glob("*")]),
+            load_checkpoint=lambda **_: None,
+        )
+        host.module.PPOTrainer._load_checkpoint(self)
+
+    def train(self, *seeds):
+        """One step per seed, and a checkpoint at the end; the advantages of every step."""
+        out = []
+        for seed in seeds:
+            self.global_steps += 1
+            out.append(run_stage(self.host, batch_of_rows(seed), self.config, trainer=self)[0])
+        self.host.module.PPOTrainer._save_checkpoint(self)
+        return out
+
+
+def same(a, b):
+    for name in ("tick", "key", "count", "total", "evidence"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+def advantages(steps):
+    return [np.concatenate([step[key]["advantages"] for key in sorted(step)]) for step in steps]
+
+
+def test_a_resumed_run_remembers_what_the_whole_one_knew(host, tmp_path):
+    whole = Trainer(host, tmp_path / "whole")
+    all_steps = advantages(whole.train(1, 2, 3, 4))
+    cut = Trainer(host, tmp_path / "cut")
+    first = advantages(cut.train(1, 2))
+    assert cut.credit_memory.tick == 2
+    resumed = Trainer(host, tmp_path / "cut")
+    assert resumed.global_steps == 2
+    same(resumed.credit_memory, cut.credit_memory)
+    second = advantages(resumed.train(3, 4))
+    for got, want in zip(first + second, all_steps, strict=True):
+        np.testing.assert_array_equal(got, want)
+    same(resumed.credit_memory, whole.credit_memory)
+    forgetful = Trainer(host, tmp_path / "new")  # the memory is what made the third step what it is
+    assert not np.allclose(advantages(forgetful.train(3))[0], all_steps[2])
+
+
+def test_the_memory_is_there_before_anything_names_the_checkpoint(host, tmp_path):
+    trainer = Trainer(host, tmp_path / "run")
+    trainer.train(1)
+    assert trainer.seen == [[FILE]]  # while verl was about to save the actor
+    told = json.loads((tmp_path / "run" / "global_step_1" / FILE).read_text())
+    assert told["tick"] == 1
+    assert len(told["key"]) == len(trainer.credit_memory) > 10
+    trainer.train(2)
+    back = Trainer(
+        host, tmp_path / "other", resume_mode="resume_path", resume_from_path=str(tmp_path / "run/global_step_1")
+    )
+    assert (back.global_steps, back.credit_memory.tick) == (1, 1)
+    assert Trainer(host, tmp_path / "run", resume_mode="disable").__dict__.get("credit_memory") is None
+
+
+def test_other_methods_leave_no_file_and_read_none(host, tmp_path):
+    trainer = Trainer(host, tmp_path / "run", method="gigpo")
+    trainer.train(1)
+    assert trainer.credit_memory.tick == 0
+    assert not list((tmp_path / "run").rglob(FILE))
+    path = tmp_path / "run" / "global_step_1" / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("not of this run")
+    assert Trainer(host, tmp_path / "run", method="gigpo").global_steps == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', "3"])
+def test_a_broken_memory_is_a_sentence(host, tmp_path, text):
+    Trainer(host, tmp_path).train(1)
+    path = tmp_path / "global_step_1" / FILE
+    path.write_text(text)
+    with pytest.raises(DataError, match=f"{FILE}: .*remove the file to start without a memory"):
+        Trainer(host, tmp_path)
+    path.unlink()
+    assert Trainer(host, tmp_path).credit_memory.tick == 0
+
+
+def test_rows_that_verl_pads_with_are_not_remembered(host, tmp_path):
+    plain, padded = Trainer(host, tmp_path / "a"), Trainer(host, tmp_path / "b")
+    rows = batch_of_rows(5)
+    run_stage(host, rows, plain.config, trainer=plain)
+    run_stage(host, rows + padding_rows(rows, 2), padded.config, trainer=padded)
+    same(plain.credit_memory, padded.credit_memory)
+    back = list(reversed(rows))
+    turned = Trainer(host, tmp_path / "c")
+    run_stage(host, back, turned.config, trainer=turned)
+    np.testing.assert_array_equal(turned.credit_memory.key, plain.credit_memory.key)
+    np.testing.assert_allclose(turned.credit_memory.total, plain.credit_memory.total)
+
+
+def test_a_whole_batch_that_nobody_scored_leaves_the_memory_alone(host, tmp_path):
+    trainer = Trainer(host, tmp_path)
+    run_stage(host, batch_of_rows(1), trainer.config, trainer=trainer)
+    before = trainer.credit_memory
+    run_stage(host, batch_of_rows(2, scored=False), trainer.config, trainer=trainer)
+    same(trainer.credit_memory, before)
+    assert before.tick == 1
