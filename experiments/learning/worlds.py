@@ -18,7 +18,7 @@ WORLDS = {
         about="four goals, one reward at the end, wrong gathers cannot be undone; enumerable",
         settings={"env": "crafttree"},
         clone={"clone_episodes": 24, "clone_epochs": 6, "clone_noise": 0.3},
-        tokens=30_000,
+        tokens=24_000,
         table="crafttree",
         score="return",
     ),
@@ -27,5 +27,11 @@ WORLDS = {
         settings={"env": "babyai", "env_options": {"level": "BabyAI-GoToObjS6-v1", "max_steps": 12}, "window": 1},
         clone={"clone_episodes": 60, "clone_epochs": 6},
         tokens=16_000,
+    ),
+    "colspec": World(
+        about="a function is wanted and half told; ask for the rest, then write it; hidden unit tests decide",
+        settings={"env": "colspec", "eval_options": {"split": "test"}},
+        clone={"clone_episodes": 60, "clone_epochs": 2},
+        tokens=5_000,
     ),
 }
