@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apportion.check import LiveCheck
+from apportion.check import CollapseMonitor, LiveCheck
 from apportion.errors import StopRun
 from apportion.train import train
 from apportion.train.metrics import read_metrics
@@ -64,3 +64,22 @@ def test_another_error_of_a_listener_is_an_error(config):
 
     with pytest.raises(ZeroDivisionError):
         train(config(), on_credit=breaks)
+
+
+def test_what_a_listener_remembers_goes_on_with_a_resumed_run(config, tmp_path):
+    """Both live checks, and one of no class: stopped after each iteration, they end in the state of one whole run."""
+
+    def listeners():
+        return [lambda credit, iteration: {"plain": 1.0}, LiveCheck(), CollapseMonitor(patience=2)]
+
+    whole, parts = listeners(), None
+    train(config(iterations=4, out=str(tmp_path / "a")), on_credit=whole)
+    for done in range(1, 5):
+        parts = listeners()
+        train(config(iterations=done, out=str(tmp_path / "b")), on_credit=parts, resume=done > 1)
+    for one, other in zip(whole[1:], parts[1:], strict=True):
+        assert one.state() == other.state()
+    assert whole[2].state()["repetitive"]["quiet"] == 4
+    fresh = [CollapseMonitor(), lambda credit, iteration: {}]  # others than before: what is known is taken over
+    train(config(iterations=5, out=str(tmp_path / "b")), on_credit=fresh, resume=True)
+    assert fresh[0].state()["repetitive"]["quiet"] == 5

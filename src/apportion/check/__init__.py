@@ -11,6 +11,7 @@ import pkgutil
 
 from apportion.check import checks as _checks
 from apportion.check import measures as _measures
+from apportion.check.collapse import CollapseMonitor
 from apportion.check.findings import SCHEMA, SEVERITIES, Finding, Findings
 from apportion.check.front import check, check_credit, check_file, check_rollouts, compare_credits, read_rollouts
 from apportion.check.live import LiveCheck
@@ -27,6 +28,7 @@ __all__ = [
     "SCHEMA",
     "SEVERITIES",
     "Check",
+    "CollapseMonitor",
     "Finding",
     "Findings",
     "LiveCheck",

@@ -8,6 +8,7 @@ Trainer = with_credit(GRPOTrainer, "gigpo", on_credit=LiveCheck())       TRL
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from apportion.check.findings import SEVERITIES, Finding, Findings
 from apportion.check.registry import checks, run
@@ -100,6 +101,15 @@ class LiveCheck:
                 self._streak[code] = 0  # whoever goes on all the same is told again after as many batches
                 raise StopRun(self._reason(finding, step), numbers)
         return numbers
+
+    def state(self) -> dict[str, Any]:
+        """All that it remembers, as JSON values; a trainer keeps it with its checkpoints."""
+        return {"streak": dict(self._streak), "armed": sorted(self._armed)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember what `state` gave."""
+        self._streak |= {code: int(count) for code, count in state["streak"].items() if code in self.stop}
+        self._armed |= set(state["armed"]) & set(self.stop)
 
     def _reason(self, finding: Finding, step: int) -> str:
         batches = "1 batch" if self.patience == 1 else f"{self.patience} batches in a row"

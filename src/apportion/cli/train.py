@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from apportion.cli.output import emit_json, remark, shares, table
 from apportion.errors import ConfigError
+
+if TYPE_CHECKING:
+    from apportion.train.listening import OnCredit
 
 
 def train(
@@ -17,6 +20,11 @@ def train(
     set_: list[str] = typer.Option([], "--set", "-s", help="A setting as key=value; tables with dots."),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run in --out stopped, to equal numbers."),
     check: bool = typer.Option(False, "--check", help="Check every batch, and end a run that collapses, saying why."),
+    watch_collapse: bool = typer.Option(
+        False,
+        "--watch-collapse",
+        help="Follow clip rate, repetition and pseudo-positives, and end a run that collapses.",
+    ),
     show: bool = typer.Option(False, "--show", help="Print every setting with its value and leave."),
     json: bool = typer.Option(False, "--json", help="The result as one JSON document on stdout."),
 ) -> None:
@@ -26,7 +34,7 @@ def train(
 
     Example: apportion train --env crafttree --method gigpo --clone-episodes 40 --iterations 30 --out runs/mine
     """
-    from apportion.check import LiveCheck
+    from apportion.check import CollapseMonitor, LiveCheck
     from apportion.train import TrainConfig
     from apportion.train import train as run
 
@@ -37,12 +45,17 @@ def train(
     if show:
         emit_json(settings.to_mapping()) if json else _show(settings.to_mapping())
         return
+    listeners: list[OnCredit] = [LiveCheck()] if check else []
+    if watch_collapse:
+        limit = settings.max_action_tokens if settings.actions == "text" else None
+        process = settings.method_params.get("process") or "prm"
+        listeners.append(CollapseMonitor(limit=limit, process=process))
     with shares() as told:
         result = run(
             settings,
             resume=resume,
             on_progress=lambda p: told(p.stage, p.done / max(p.total, 1)),
-            on_credit=[LiveCheck()] if check else (),
+            on_credit=listeners,
         )
     document = {
         "schema": "apportion.train/1",

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from apportion.credit import Credit
 from apportion.errors import StopRun
 
 OnCredit = Callable[[Credit, int], Mapping[str, float] | None]
 """Called with the credit of a batch and the iteration; numbers that it returns go into the metrics."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A listener that goes on after an interruption as if there had been none."""
+
+    def state(self) -> Mapping[str, Any]:
+        """All that it remembers, as JSON values."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember what `state` gave."""
 
 
 class Listening:
@@ -20,7 +31,7 @@ class Listening:
     """
 
     def __init__(self, listeners: OnCredit | Sequence[OnCredit]) -> None:
-        self._listeners = (listeners,) if callable(listeners) else tuple(listeners)
+        self._listeners: tuple[Any, ...] = (listeners,) if callable(listeners) else tuple(listeners)
         self.reason: str | None = None
 
     def __call__(self, credit: Credit, iteration: int) -> dict[str, Any]:
@@ -37,3 +48,17 @@ class Listening:
         if self.reason is not None:
             line["stopped"] = self.reason
         return line
+
+    def state(self) -> list[dict[str, Any]]:
+        """What listeners with a ``state`` remember, for a checkpoint; JSON values."""
+        remembering = [one for one in self._listeners if isinstance(one, Remembers)]
+        return [{"listener": type(one).__name__, "state": dict(one.state())} for one in remembering]
+
+    def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Let listeners remember what those of their kind, in order, did at a checkpoint; others begin anew."""
+        left = list(states)
+        for listener in self._listeners:
+            kept = next((one for one in left if one["listener"] == type(listener).__name__), None)
+            if isinstance(listener, Remembers) and kept is not None:
+                left.remove(kept)
+                listener.restore(kept["state"])

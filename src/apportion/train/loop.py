@@ -108,7 +108,8 @@ def train(
         on_progress: called after each update of cloning and each iteration.
         on_credit: called with each `Credit` and the iteration, from 0, before the update; numbers that it returns go
             into the metrics. One that raises `StopRun` ends the run without that update: the policy is saved and
-            evaluated, and the reason is in the metrics and the result.
+            evaluated, and the reason is in the metrics and the result. What one with ``state`` and ``restore``
+            remembers is kept with checkpoints; give it again when resuming.
         credit_by: gives the credit in place of ``method``, from the units and the policy as it is: for a control
             that knows more than a method may, such as the exact advantage. Give it again when resuming.
 
@@ -198,6 +199,7 @@ class _Run:
         self.before, self.after = counters["before"], counters["after"]
         if (remembered := counters.get("memory")) is not None:
             self.memory = Memory.from_mapping(remembered)
+        self.listening.restore(counters.get("listeners", ()))
         self.log = MetricsLog(
             self.folder, size=counters["metrics_bytes"], iteration=done + 1, tensorboard=self.config.tensorboard
         )
@@ -364,6 +366,7 @@ class _Run:
             "after": self.after,
             "metrics_bytes": self.log.size,
             "memory": None if self.memory is None else self.memory.to_mapping(),
+            "listeners": self.listening.state(),
         }
         save_checkpoint(
             self.folder / "checkpoints", done, self.policy.model, self.optimizer, counters, keep=self.config.keep
