@@ -25,7 +25,7 @@ json_values = st.recursive(
 free = st.dictionaries(texts, json_values, max_size=2)
 identifiers = st.sampled_from(["correct", "format", "länge", "_", "prm_logp"])
 named = st.dictionaries(identifiers, numbers, max_size=2)
-token_ids = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 9), max_size=4)
+token_ids = st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 9), max_size=4)
 
 
 @st.composite

@@ -127,3 +127,31 @@ def test_without_pyarrow(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"writing Arrow IPC needs the package 'pyarrow'"):
         write("a.arrow", [Trajectory([Step(action="a")])])
+
+
+def test_columns_large_and_small_end_up_in_order(folder):
+    rng = np.random.default_rng(0)
+    large = Step(prompt_ids=[5], ids=rng.integers(0, 2**31, 300_000), logp=-rng.exponential(size=300_000))
+    rollouts = [Trajectory([large], id="large"), Trajectory([Step(prompt_ids=[1], ids=[2, 3])], id="small")]
+    write("a.arrow", rollouts)  # ids of 1.2 MB and numbers of 2.4 MB are written another way than the rest
+    assert_same_trajectories(read("a.arrow"), rollouts)
+
+
+def test_ids_in_64_bits_are_read_and_one_beyond_32_is_refused(folder):
+    write("a.arrow", [Trajectory([Step(prompt_ids=[1], ids=[2, 3])], id="x")])
+    table = pa.ipc.open_file("a.arrow").read_all()
+    for ids, good in (([2, 3], True), ([2, 2**31], False)):
+        rows = table.to_pylist()
+        rows[0]["steps"][0]["ids"] = ids
+        struct = table.schema.field("steps").type.value_type
+        wide = [f.with_type(pa.list_(pa.int64())) if f.name in ("ids", "prompt_ids") else f for f in struct]
+        at = table.schema.get_field_index("steps")
+        schema = table.schema.set(at, pa.field("steps", pa.list_(pa.struct(wide))))
+        with pa.ipc.new_file("b.arrow", schema) as writer:
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+        if good:
+            (again,) = read("b.arrow")
+            assert again.steps[0].ids.tolist() == ids
+        else:
+            with pytest.raises(FormatError, match=r"b\.arrow"):
+                read("b.arrow")

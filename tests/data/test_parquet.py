@@ -64,7 +64,7 @@ class TestOtherToolsReadIt:
         assert t.schema.metadata[b"apportion.schema"] == SCHEMA.encode()
         struct = t.schema.field("steps").type.value_type
         assert struct.field("logp").type == pa.list_(pa.float64())
-        assert struct.field("ids").type == pa.list_(pa.int64())
+        assert struct.field("ids").type == pa.list_(pa.int32())
         assert struct.field("reward").type == pa.float64()
 
     def test_values(self, table):

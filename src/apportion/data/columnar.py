@@ -1,7 +1,7 @@
 """Trajectories as columns of Arrow, one row each, their steps a list of structs: what Parquet and Arrow files share.
 
     id  group  outcome  outcomes_json  final_observation  final_value  reference  meta_json  exact_json
-    steps: list<struct<observation, action, prompt_ids: list<int64>, ids, …, logp: list<double>, …, extra_json>>
+    steps: list<struct<observation, action, prompt_ids: list<int32>, ids, …, logp: list<double>, …, extra_json>>
 
 Null is None, an empty list is an empty list, floats are float64. ``meta_json`` and ``extra_json`` hold the free fields,
 ``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
@@ -112,7 +112,7 @@ def schema_of(pa: ModuleType) -> Any:
         "double": pa.float64(),
         "int64": pa.int64(),
         "bool": pa.bool_(),
-        "ids": pa.list_(pa.int64()),
+        "ids": pa.list_(pa.int32()),
         "floats": pa.list_(pa.float64()),
         "strings": pa.list_(pa.string()),
         "json": pa.string(),
@@ -159,7 +159,7 @@ def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind:
     """One column of all steps or trajectories; most are empty, and those cost little."""
     values = list(map(attrgetter(name), [holder for _, holder in holders]))
     if kind in TOKENS:
-        return _lists(pa, values, type)
+        return _lists(pa, values, type, np.int32 if kind == "ids" else np.float64)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
         return pa.nulls(len(values), type)
     if kind == "json" or (shown and kind in ("string", "strings")):
@@ -167,7 +167,7 @@ def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind:
     return pa.array(values, type=type)
 
 
-def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
+def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any, dtype: Any) -> Any:
     """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
     told = [array for array in arrays if array is not None]
     if not told:
@@ -175,7 +175,7 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     size = np.array([0 if array is None else len(array) for array in arrays], dtype=np.int64)
     offset = np.append(0, np.cumsum(size)).astype(np.int32)
     absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
-    values = pa.array(np.concatenate(told) if len(told) > 1 else told[0])
+    values = pa.array(np.concatenate(told, dtype=dtype, casting="same_kind"))
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 

@@ -15,6 +15,9 @@ import numpy as np
 from apportion.errors import DataError
 from apportion.numerics import Array, FloatArray, IntArray
 
+LARGEST_ID = 2**31 - 1
+"""Vocabularies are far smaller, and files and devices hold ids in 32 bits."""
+
 
 def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
     if value is None:
@@ -23,8 +26,9 @@ def _ids(name: str, value: Sequence[int] | IntArray | None) -> IntArray | None:
     if array.size and array.dtype.kind not in "iu":
         raise DataError(f"{name} must be integers, got {array.dtype}; give token ids, not text or floats")
     out = array.astype(np.int64)
-    if out.size and out.min() < 0:  # what does not fit wraps to a negative number
-        raise DataError(f"{name} holds {array[out.argmin()]}; token ids lie between 0 and 2**63 - 1")
+    unsigned = out.view(np.uint64)  # one look for both ends: a negative number is huge
+    if out.size and unsigned.max() > LARGEST_ID:
+        raise DataError(f"{name} holds {array[unsigned.argmax()]}; token ids lie between 0 and 2**31 - 1")
     out.flags.writeable = False
     return out
 

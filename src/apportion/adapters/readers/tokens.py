@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from apportion.adapters.readers.registry import Context
 from apportion.data import Step
+from apportion.data.trajectory import LARGEST_ID
 
 
 class Sampled(NamedTuple):
@@ -96,7 +97,7 @@ def _merged(turn: list[Step]) -> Step:
 
 
 def _ids(value: Any) -> bool:
-    return isinstance(value, list) and all(type(x) is int and 0 <= x < 2**63 for x in value)
+    return isinstance(value, list) and all(type(x) is int and 0 <= x <= LARGEST_ID for x in value)
 
 
 def _numbers(value: Any) -> bool:
