@@ -16,7 +16,7 @@ from experiments.learning.plan import TUNING_SEED, World
 from experiments.learning.run import commit, warm_start
 from experiments.learning.summary import area
 
-RATES = (5e-4, 1e-3, 2e-3)
+RATES = (1e-3, 2e-3, 4e-3)
 TUNED_WITH = ("grpo", "gigpo")
 """Arms whose mean area decides: the baseline and the best known method of step level; ours is not among them."""
 
