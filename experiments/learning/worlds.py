@@ -32,6 +32,6 @@ WORLDS = {
         about="a function is wanted and half told; ask for the rest, then write it; hidden unit tests decide",
         settings={"env": "colspec", "eval_options": {"split": "test"}},
         clone={"clone_episodes": 60, "clone_epochs": 2},
-        tokens=5_000,
+        tokens=3_500,
     ),
 }
