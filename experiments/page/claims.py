@@ -1,0 +1,199 @@
+"""The claims of the sources: what the paper says, what came out here, and a verdict by one rule.
+
+holds        the interval lies on the claimed side of the threshold
+not shown    the interval reaches the threshold
+fails        it lies on the other side
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.learning.summary import Records, per_world
+from experiments.learning.worlds import WORLDS
+from experiments.page.cells import plain, signed, table
+
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is stored: ``json`` by name of the experiment, and the learning runs."""
+
+    json: Mapping[str, Any]
+    learning: Mapping[str, Records]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A row of the table.
+
+    Attributes:
+        source: paper. says: its claim, with its figure. where: link to the experiment.
+        ours: text and verdict from what is stored; None where something is missing.
+    """
+
+    source: str
+    says: str
+    where: str
+    ours: Callable[[Found], tuple[str, str] | None]
+
+
+def verdict(interval: Sequence[float], threshold: float = 0.0) -> str:
+    """By the rule above, for a claim of more."""
+    _, low, high = interval
+    return "holds" if low > threshold else "fails" if high < threshold else "not shown"
+
+
+def split(parts: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, str]:
+    """Several measurements of one claim: how many hold, fail, or show nothing."""
+    kinds = [verdict(interval) for _, interval in parts]
+    counted = [f"{kinds.count(kind)} {kind}" for kind in ("holds", "not shown", "fails") if kind in kinds]
+    return "; ".join(f"{name} {signed(interval)}" for name, interval in parts), (
+        kinds[0] if len(set(kinds)) == 1 else ", ".join(counted)
+    )
+
+
+def exact(what: str, *, policy: str = "weak", only: str = "") -> Callable[[Found], tuple[str, str] | None]:
+    """Difference in the cosine with the exact gradient, by game."""
+
+    def ours(found: Found) -> tuple[str, str] | None:
+        rows = [
+            r
+            for r in found.json.get("exact_claims", {"rows": []})["rows"]
+            if r["claim"] == what and r["policy"] == policy and (not only or only in r["task"])
+        ]
+        if not rows:
+            return None
+        text, kind = split([(r["task"], r["difference"]) for r in rows])
+        return f"cosine with the exact gradient: {text}", kind
+
+    return ours
+
+
+def learned(arm: str, key: str = "area") -> Callable[[Found], tuple[str, str] | None]:
+    """Difference to GRPO in learning, by environment, paired by seed."""
+
+    def ours(found: Found) -> tuple[str, str] | None:
+        parts = []
+        for name in (n for n in WORLDS if n in found.learning):
+            arms = per_world(WORLDS[name], found.learning[name])["arms"]
+            if arm in arms:
+                parts.append((name, arms[arm][f"{key}_over_grpo"]))
+        if not parts:
+            return None
+        text, kind = split(parts)
+        return f"{'area' if key == 'area' else 'score at the end'}, of 1: {text}", kind
+
+    return ours
+
+
+def overhead(found: Found) -> tuple[str, str] | None:
+    """GiGPO's credit as a share of an iteration."""
+    shares = {}
+    for name in (n for n in WORLDS if n in found.learning):
+        arms = per_world(WORLDS[name], found.learning[name])["arms"]
+        if "gigpo" in arms:
+            shares[name] = arms["gigpo"]["credit_share"]
+    if not shares:
+        return None
+    told = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
+    return f"share of the iteration: {told}; the model here is tiny, so the rest takes little time", (
+        "below 1 % holds" if max(shares.values()) < 0.01 else "above 1 % beside a tiny model"
+    )
+
+
+def recurring(found: Found) -> tuple[str, str] | None:
+    """Share of steps in a state that another rollout of the group saw; first and last fifth of GiGPO's runs."""
+    parts, falls = [], []
+    for name in (n for n in WORLDS if n in found.learning):
+        row = per_world(WORLDS[name], found.learning[name])["arms"].get("gigpo")
+        if row:
+            first, last = row["recurring"]["first"], row["recurring"]["last"]
+            parts.append(f"{name} {plain(first)} → {plain(last)}")
+            falls.append(last[2] < first[1])
+    if not parts:
+        return None
+    many = "more than half recur everywhere" if _least(found) > 0.5 else "recurrence depends on the environment"
+    return "share of steps: " + "; ".join(parts), f"{many}; falls in {sum(falls)} of {len(falls)}"
+
+
+def _least(found: Found) -> float:
+    rows = [per_world(WORLDS[n], found.learning[n])["arms"].get("gigpo") for n in WORLDS if n in found.learning]
+    return min(float(row["recurring"]["first"][0]) for row in rows if row)
+
+
+def fewer_trained(found: Found) -> tuple[str, str] | None:
+    """CARL's gate without its forks: share of steps left out, and the difference in learning."""
+    parts, losses, saved = [], [], []
+    for name in (n for n in WORLDS if n in found.learning):
+        row = per_world(WORLDS[name], found.learning[name])["arms"].get("critical_only")
+        if row:
+            left_out = [1 - x for x in row["trained"]["mean"]]
+            saved.append(left_out[0])
+            losses.append(row["area_over_grpo"])
+            parts.append(f"{name} {left_out[0]:.0%} fewer, area {signed(row['area_over_grpo'])}")
+    if not parts:
+        return None
+    lost = sum(verdict(loss) == "fails" for loss in losses)
+    return "; ".join(parts), (
+        f"{min(saved):.0%} to {max(saved):.0%} fewer; "
+        + ("no loss shown" if not lost else f"a loss in {lost} of {len(losses)}")
+    )
+
+
+def nine_continuations(found: Found) -> tuple[str, str] | None:
+    """VinePPO's values against trained heads."""
+    rows = found.json.get("vineppo_vs_value_head", {}).get("table")
+    if not rows:
+        return None
+    nine = rows["samples:9"]
+    heads = {name: row for name, row in rows.items() if not name.startswith(("samples", "chance"))}
+    best = max(heads, key=lambda name: float(heads[name]["top1"][0]))
+    nine_text, head_text = plain(nine["top1"]), plain(heads[best]["top1"])
+    text = f"best of five actions: nine continuations {nine_text}, best of {len(heads)} heads {head_text}"
+    return text, "holds" if nine["top1"][1] > heads[best]["top1"][2] else "better on average, intervals touch"
+
+
+def spans(found: Found) -> tuple[str, str] | None:
+    """SCAR by sentence at a seventh of the evaluations."""
+    rows = found.json.get("scar_spans_vs_tokens", {}).get("table")
+    if not rows:
+        return None
+    row, whole = rows["sentences, exact"], rows["words, 16 orders and their reverse"]
+    fewer = f"{whole['evaluations'] / row['evaluations']:.0f} times fewer evaluations"
+    agreed = f"agreement by span {plain(row['spans'])}, word by word {plain(row['words'])}"
+    return f"{fewer}; {agreed}", "holds by span, fails by word"
+
+
+def closed(found: Found) -> tuple[str, str] | None:
+    """Our own estimator, tabular."""
+    tasks = found.json.get("pooled", {}).get("tasks")
+    if not tasks:
+        return None
+    shares = {name: one["arms"]["pooled"]["gap_closed"] for name, one in tasks.items()}
+    text = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    good = sum(share >= 0.5 for share in shares.values())
+    return f"share of the gap to the exact advantage: {text}", f"holds on {good} of {len(shares)} games"
+
+
+def window(found: Found) -> tuple[str, str] | None:
+    """D(w)'s best window against the measured one."""
+    rows = found.json.get("window_size", {}).get("found")
+    if not rows:
+        return None
+    pairs = [best for row in rows for best in row["best"].values()]
+    hits = sum(round(pair["formula"]) == pair["measured"] for pair in pairs)
+    return f"best window found in {hits} of {len(pairs)} settings", "holds with the variance of a batch"
+
+
+def render(claims: Sequence[Claim], found: Found) -> str:
+    """The table; what was not measured says so."""
+    rows = []
+    for claim in claims:
+        ours = claim.ours(found)
+        text, kind = ours if ours is not None else ("", NOT_MEASURED)
+        rows.append([claim.source, claim.says, text, kind, claim.where])
+    return table(["source", "what it says", "here", "verdict", "measured by"], rows)

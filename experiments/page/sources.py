@@ -1,0 +1,71 @@
+"""The rows of the table of claims, in the order of the page."""
+
+from __future__ import annotations
+
+from experiments.page.claims import (
+    Claim,
+    closed,
+    exact,
+    fewer_trained,
+    learned,
+    nine_continuations,
+    overhead,
+    recurring,
+    spans,
+    window,
+)
+
+EXPERIMENTS = "../experiments"
+LEARNING = f"[learning]({EXPERIMENTS}/learning/__init__.py)"
+EXACTLY = f"[exact_claims]({EXPERIMENTS}/exact_claims.py)"
+
+
+def by(name: str) -> str:
+    """Link to an experiment."""
+    return f"[{name}]({EXPERIMENTS}/{name}.py)"
+
+
+CLAIMS = (
+    Claim("GiGPO, 2505.10978", "+12 points over GRPO on ALFWorld, +9 on WebShop", LEARNING, learned("gigpo")),
+    Claim("", "the same, with credit against the truth", EXACTLY, exact("gigpo over grpo")),
+    Claim("", "its credit takes 0.15 % of an iteration (0.54 of 363 s)", LEARNING, overhead),
+    Claim("", "states recur: under 35 % of them are seen once; and less so as training goes on", LEARNING, recurring),
+    Claim(
+        "HGPO, recipe beside GiGPO", "comparing with the history too is better than the observation alone", LEARNING,
+        learned("hgpo"),
+    ),
+    Claim("", "the same, with credit against the truth", EXACTLY, exact("hgpo over gigpo")),
+    Claim(
+        "VinePPO, 2410.01679", "values of 9 continuations rank actions better than a value network",
+        by("vineppo_vs_value_head"), nine_continuations,
+    ),
+    Claim(
+        "CARL, 2512.04949", "72 % fewer trained actions without loss (its forks are not in this run: the gate alone)",
+        LEARNING, fewer_trained,
+    ),
+    Claim("", "the same, with credit against the truth", EXACTLY, exact("critical_only over grpo")),
+    Claim("TEMPO, 2509.18314", "above GRPO, about 1.6 times faster", EXACTLY, exact("tempo over grpo")),
+    Claim(
+        "HICRA, 2509.03646", "+4.6 points over GRPO on AIME24, by 20 % more credit for planning words", EXACTLY,
+        exact("hicra 0.2 over dr_grpo"),
+    ),
+    Claim(
+        "", "a negative credit of a planning word shrinks, and should", EXACTLY,
+        exact("hicra 1 over itself without the sign"),
+    ),
+    Claim("SCAR, 2505.20417", "spans reach what words reach at 1/7 of the cost", by("scar_spans_vs_tokens"), spans),
+    Claim(
+        "SHARP, 2602.08335", "+14 points over multi-agent baselines, by masking one agent at a time", EXACTLY,
+        exact("sharp over grpo"),
+    ),
+    Claim(
+        "GiGPO's similarity mode", "near-duplicates are one state: where texts carry ids and times", EXACTLY,
+        exact("normalised states over exact"),
+    ),
+    Claim("", "the released block matching, there", EXACTLY, exact("blocks over exact", only="noisy")),
+    Claim(
+        "D(w), planning curve", "how wide a unit of credit should be", by("window_size"), window,
+    ),
+    Claim("`pooled`, ours", "half of the gap between GiGPO and the exact advantage", by("pooled"), closed),
+    Claim("", "the same, with a transformer", LEARNING, learned("pooled")),
+)  # fmt: skip
