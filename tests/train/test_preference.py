@@ -117,6 +117,10 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path):
     prefer(first, pairs, settings=Settings.of(settings, epochs=1), out=tmp_path / "b")
     with pytest.raises(ConfigError, match="holds checkpoints of an earlier run; resume it"):
         prefer(policy_of(), pairs, settings=settings, out=tmp_path / "b")
+    with pytest.raises(CheckpointError, match=r"is of other work \(pairs differ\)"):
+        prefer(policy_of(), pairs[:-1], settings=settings, out=tmp_path / "b", resume=True)
+    with pytest.raises(CheckpointError, match=r"is of other work \(lr, policy differ\)"):
+        prefer(policy_of(1), pairs, settings=settings, lr=1e-4, out=tmp_path / "b", resume=True)
     again = prefer(rest, pairs, settings=settings, out=tmp_path / "b", resume=True)
     assert (again.losses, again.measures, again.resumed) == (done.losses, done.measures, 1)
     a, b = ((tmp_path / x / "policy" / "model.safetensors").read_bytes() for x in "ab")

@@ -15,6 +15,8 @@ from apportion.cli import (
     grams,
     methods,
     models,
+    pairs,
+    play,
     recommend,
     train,
     values,
@@ -47,12 +49,14 @@ for _name, _command, _settings in (
     ("convert", convert.convert, None),
     ("envs", envs.envs, None),
     ("train", train.train, dict(FREE)),
+    ("play", play.play, None),
     ("demo", demo.demo, None),
     ("bench", bench.bench, None),
 ):
     app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 app.add_typer(grams.grams)
 app.add_typer(models.models)
+app.add_typer(pairs.pairs)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,10 @@ alone. A prompt is what the pair says, token by token; nothing else is read.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from apportion.data.atomic import atomic_write
 from apportion.data.pairs import SIDES, TurnPair
-from apportion.errors import ConfigError, DataError
+from apportion.errors import CheckpointError, ConfigError, DataError
 from apportion.losses import pairs_torch
 from apportion.losses.pairs import Pairs
+from apportion.models.checkpoint import checkpoints
 from apportion.models.fitting import Fitted, Progress, Settings, held_out, run
 from apportion.models.metrics import classified
 from apportion.numerics import FloatArray, IntArray
+from apportion.train.player import digest_of
 from apportion.train.policy import Allowed, Policy
 
 LOSSES: Mapping[str, tuple[Any, tuple[str, ...]]] = {
@@ -54,7 +60,8 @@ def prefer(
         pairs: see `TurnPair`; tokens of this policy.
         loss: "turn_dpo", "dpo", or "treg_dpo" for pairs with token rewards. loss_params: its beta, nll, alpha.
         settings: see `Settings`, by default `DEFAULTS`; single ones can be named as well. Whole tasks are held out.
-        out: folder of checkpoints, one after each pass, and of the trained ``policy``. resume: go on from the newest.
+        out: folder of checkpoints, one after each pass, of the trained ``policy``, and of ``preference.json``, which
+            says what it was trained on. resume: go on from the newest checkpoint; only ``epochs`` may differ.
         progress: called after each step.
 
     Returns:
@@ -65,6 +72,7 @@ def prefer(
         DataError: no pair; one with tokens that the policy does not know or may not draw; no token rewards for
             treg_dpo; a loss that is not finite (the policy is that of the begin of the pass then).
         ConfigError: a parameter that cannot be used; a folder with checkpoints and no ``resume``.
+        CheckpointError: nothing to go on from, or it is of other pairs, another policy or other settings.
     """
     params = dict(loss_params or {})
     if loss not in LOSSES:
@@ -73,6 +81,8 @@ def prefer(
         raise ConfigError(f"preference: {loss} takes no {unknown[0]!r}; there are {', '.join(LOSSES[loss][1])}")
     chosen = Settings.of(settings or DEFAULTS, **named)
     task = _Preferences(policy, pairs, loss, params, chosen)
+    if out is not None:
+        _same_work(Path(out), {"loss": loss, "loss_params": params, **asdict(chosen)}, policy, pairs, resume=resume)
     folder = None if out is None else Path(out) / "checkpoints"
     fitted = run(policy.model, task, chosen, folder=folder, resume=resume, progress=progress)
     fitted.measures = task.measured()
@@ -188,3 +198,26 @@ class _Preferences:
 
 def _tokens(pair: TurnPair) -> int:
     return 2 * len(pair.prompt_ids) + len(pair.chosen_ids) + len(pair.rejected_ids)
+
+
+def _same_work(out: Path, settings: dict[str, Any], policy: Policy, pairs: Sequence[TurnPair], *, resume: bool) -> None:
+    """Write what the training depends on; when resuming, compare it with what was written."""
+    rows = "".join(json.dumps(pair.to_row()) for pair in pairs).encode()
+    given = {"policy": digest_of(policy), "pairs": hashlib.blake2b(rows, digest_size=16).hexdigest()}
+    told, path = {**settings, **given}, out / "preference.json"
+    if not resume:
+        if checkpoints(out / "checkpoints"):
+            raise ConfigError(f"{out} holds checkpoints of an earlier run; resume it, or give another folder")
+        out.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(json.dumps(told, indent=1).encode() + b"\n")
+        return
+    try:
+        was = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise CheckpointError(f"{out}: no checkpoint to resume from; start without resuming") from None
+    other = [name for name in told if name != "epochs" and (not isinstance(was, dict) or was.get(name) != told[name])]
+    if other:
+        raise CheckpointError(
+            f"{out} is of other work ({', '.join(other)} differ); give what it was started with, or another folder"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from apportion.data.atomic import atomic_write
 from apportion.errors import ConfigError
 from apportion.train.config import TrainConfig
 from apportion.train.policy import Policy
@@ -40,3 +41,14 @@ def of_run(folder: str | Path, *, which: str = "policy") -> tuple[TrainConfig, P
     begun = TrainConfig.from_mapping({**config.to_mapping(), **played, "start": str(folder / which)})
     collector = Collector(config.env, config.env_options, micro_tokens=config.micro_tokens)
     return config, Policy.from_config(begun, collector.env), collector
+
+
+def write_config(out: str | Path, config: TrainConfig, *, start: Path) -> None:
+    """Make a folder with a ``policy`` a run: its settings, those of the run that it comes from.
+
+    Args:
+        out: the folder. config: of the other run. start: the policy that it began with.
+    """
+    begun = {"start": str(start), "model": None, "clone_episodes": 0, "out": str(out)}
+    with atomic_write(Path(out) / "config.json") as file:
+        file.write(TrainConfig.from_mapping({**config.to_mapping(), **begun}).to_json().encode())
