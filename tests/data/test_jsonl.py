@@ -314,14 +314,14 @@ class TestOpening:
 
 
 def test_reading_is_streaming(tmp_path):
-    rollouts = [Trajectory([Step(ids=range(200), logp=[0.5] * 200)], id=str(n)) for n in range(400)]
+    rollouts = [Trajectory([Step(ids=range(200), logp=[0.5] * 200)], id=str(n)) for n in range(1600)]
     path = tmp_path / "runs.jsonl"
     write_jsonl(path, rollouts)
     tracemalloc.start()
     count = sum(1 for _ in stream_jsonl(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 400
+    assert count == 1600
     assert peak < path.stat().st_size / 3
 
 

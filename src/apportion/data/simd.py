@@ -28,7 +28,7 @@ _TYPES = {
     "token_values": "d",
 }
 _FREE = {"extra", "rewards", "columns"}
-_BOM, _BRACKET, _ESCAPED_BRACKET = b"\xef\xbb\xbf", ord("["), b"\\u005"
+_BOM, _BRACKET, _BACKSLASH, _ESCAPED_BRACKET = b"\xef\xbb\xbf", ord("["), b"\\", b"\\u005"
 _LARGEST = 2.0**63
 
 
@@ -75,7 +75,7 @@ class FastLines:
             record["steps"] = [self._with_ids(step) for step in steps]
             # A list inside a list of numbers comes back flat; its bracket stands in the line and was not met here.
             there = np.count_nonzero(np.frombuffer(line, dtype=np.uint8) == _BRACKET)
-            if self._brackets != there or _ESCAPED_BRACKET in line:
+            if self._brackets != there or (_BACKSLASH in line and _ESCAPED_BRACKET in line):  # one byte is found at once
                 raise _Doubt
         else:
             record["steps"] = self._without_ids(list(steps))
