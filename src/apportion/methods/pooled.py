@@ -21,10 +21,10 @@ from dataclasses import replace
 import numpy as np
 
 from apportion.credit import Credit
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, DataError
 from apportion.methods.groups import one_of
 from apportion.methods.notes import group_notes
-from apportion.methods.pooled_choice import choose, credit_of, evidence_of
+from apportion.methods.pooled_choice import COLUMNS, ROWS, choose, credit_of, evidence_of
 from apportion.methods.pooled_estimate import view_of
 from apportion.methods.pooled_keys import KINDS, actions_of, keys_of, numbered
 from apportion.methods.pooled_memory import DECAYS, Memory, news_of
@@ -52,6 +52,8 @@ def carry(
         raise ConfigError(f"pooled: decay is {decay!r}; give 0 (no memory), {', '.join(map(str, DECAYS))}, or leave it")
     if shrinkage is not None and shrinkage < 0:
         raise ConfigError(f"pooled: shrinkage is {shrinkage!r}; give 0 or more, or leave it out")
+    if memory.evidence.size and memory.evidence.shape != (len(ROWS), COLUMNS):
+        raise DataError(f"pooled: the memory has evidence of shape {memory.evidence.shape}; start without it")
     view, at = view_of(units, gamma)
     hashes = {kind: hash_S[at] for kind, hash_S in keys_of(units).items()}
     keys = {kind: numbered(hash_S) for kind, hash_S in hashes.items()}

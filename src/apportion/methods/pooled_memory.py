@@ -115,8 +115,10 @@ class Memory:
             tick = int(values["tick"])
         except (KeyError, TypeError, ValueError, OverflowError) as problem:
             raise DataError(f"memory: cannot be read ({problem}); start without it") from None
-        if np.any(np.diff(key.astype(object)) <= 0) or not np.isfinite(np.concatenate([count, total])).all():
+        if np.any(np.diff(key.astype(object)) <= 0) or not all(np.isfinite(x).all() for x in (count, total, evidence)):
             raise DataError("memory: keys must be sorted and sums finite; start without it")
+        if tick < 0 or (count < 0).any():
+            raise DataError(f"memory: tick {tick} or counts below 0, which no batch leaves; start without it")
         return cls(tick, key, count, total, evidence.reshape(len(evidence), -1) if evidence.size else np.zeros((0, 0)))
 
 
