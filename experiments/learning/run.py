@@ -123,6 +123,6 @@ def _trained(folder: Path) -> dict[str, Any]:
         "curve": {
             "tokens": [line["generated_tokens"] for line in lines],
             **{key: [round(line["rollout"][key], 4) for line in lines] for key in ("success", "return", "entropy")},
-            **{key: [round(line[key], 4) for line in lines] for key in ("recurring", "trained")},
+            **{key: [round(line["listeners"][key], 4) for line in lines] for key in ("recurring", "trained")},
         },
     }

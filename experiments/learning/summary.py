@@ -41,7 +41,8 @@ def curve(record: Record, key: str, points: int = POINTS) -> list[float]:
     tokens = np.array(record["curve"]["tokens"], dtype=np.float64)
     values = np.array(record["curve"][key], dtype=np.float64)
     points = min(points, len(tokens))
-    place = np.clip((tokens / tokens[-1] * points).astype(np.int64), 0, points - 1)
+    middle = (tokens + np.append(0.0, tokens[:-1])) / 2
+    place = (middle / tokens[-1] * points).astype(np.int64)
     count = np.bincount(place, minlength=points)
     mean = np.bincount(place, weights=values, minlength=points) / np.maximum(count, 1)
     return [float(x) for x in np.interp(np.arange(points), np.flatnonzero(count), mean[count > 0])]
