@@ -33,8 +33,9 @@ WORLDS = {
     ),
     "colspec": World(
         about="a function is wanted and half told; ask for the rest, then write it; hidden unit tests decide",
-        settings={"env": "colspec", "eval_options": {"split": "test"}},
-        clone={"clone_episodes": 60, "clone_epochs": 2},
-        tokens=2_500,
+        settings={"env": "colspec", "eval_options": {"split": "test"}, "hidden": 32, "layers": 1, "heads": 2},
+        clone={"clone_episodes": 60, "clone_epochs": 4},
+        tokens=3_000,
+        lr=2e-3,
     ),
 }
