@@ -1,5 +1,6 @@
 """A method with a memory keeps it over verl's batches and in its checkpoints, on a stand-in and in verl itself."""
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -12,6 +13,7 @@ import pytest
 from apportion.adapters.memory import FILE
 from apportion.adapters.verl import contract, stage
 from apportion.errors import DataError
+from tests.adapters.hosts.test_verl_legacy import agent_rows, data_of, fork
 from tests.adapters.hosts.verl_hosts import (
     PRESENT,
     WHY,
@@ -161,3 +163,60 @@ def test_a_whole_batch_that_nobody_scored_leaves_the_memory_alone(host, tmp_path
     run_stage(host, batch_of_rows(2, scored=False), trainer.config, trainer=trainer)
     same(trainer.credit_memory, before)
     assert before.tick == 1
+
+
+class RayPPOTrainer:
+    """The older trainer's loop: it resumes, hands each batch to a function that knows no trainer, and saves."""
+
+    def __init__(self, module, home, steps):
+        self.module, self.steps, self.seen = module, steps, []
+        self.config = Config(
+            algorithm=Config(adv_estimator="gigpo", apportion=Config(method="pooled")),
+            trainer=Config(default_local_dir=str(home), resume_mode="auto", resume_from_path=None),
+        )
+
+    def fit(self):
+        self.global_steps = 0
+        self._load_checkpoint()
+        while self.global_steps < self.steps:
+            self.global_steps += 1
+            rows = agent_rows(self.global_steps)
+            data = self.module.adjust_batch(self.config, data_of(rows), range(len(rows)))
+            self.seen.append(self.module.compute_advantage(data, "gigpo").batch["advantages"].numpy())
+        self._save_checkpoint()
+
+    def _save_checkpoint(self):
+        (Path(self.config.trainer.default_local_dir) / "newest").write_text(str(self.global_steps))
+
+    def _load_checkpoint(self):
+        newest = Path(self.config.trainer.default_local_dir) / "newest"
+        self.global_steps = int(newest.read_text()) if newest.exists() else 0
+
+
+def test_the_older_trainer_remembers_too(tmp_path):
+    def run(home, steps):
+        module, _ = fork("pooled", trainer=type("RayPPOTrainer", (RayPPOTrainer,), {}))
+        trainer = module.RayPPOTrainer(module, tmp_path / home, steps)
+        (tmp_path / home).mkdir(exist_ok=True)
+        trainer.fit()
+        return trainer
+
+    whole, cut = run("whole", 4), run("cut", 2)
+    assert cut.credit_memory.tick == 2
+    resumed = run("cut", 4)
+    for got, want in zip(cut.seen + resumed.seen, whole.seen, strict=True):
+        np.testing.assert_array_equal(got, want)
+    same(resumed.credit_memory, whole.credit_memory)
+    module, config = fork("pooled")  # nobody's fit is running: credited alone
+    rows = agent_rows(3)
+    alone = module.compute_advantage(module.adjust_batch(config, data_of(rows), range(len(rows))), "gigpo")
+    assert not np.allclose(alone.batch["advantages"].numpy(), whole.seen[2])
+    first = run("first", 1)
+    assert first.seen[0] == pytest.approx(whole.seen[0])
+
+
+@pytest.mark.skipif(not PRESENT, reason=WHY)
+def test_verls_own_older_trainer_is_taken_too():
+    module = importlib.import_module("verl.trainer.ppo.ray_trainer")
+    for name in ("fit", "_save_checkpoint", "_load_checkpoint"):
+        assert hasattr(getattr(module.RayPPOTrainer, name), "__wrapped__"), name

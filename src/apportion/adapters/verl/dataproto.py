@@ -18,6 +18,7 @@ import numpy as np
 
 from apportion.adapters.verl.contract import COLUMNS, LEGACY, TESTED, problem, version
 from apportion.adapters.verl.crediting import credit_rows
+from apportion.adapters.verl.memory import memory_of, remember_in_fit, running
 from apportion.adapters.verl.rollouts import STEP_LISTS, Part, unpadded
 from apportion.adapters.verl.settings import SECTION, Settings, method_of, section_of, settings_from, settings_of
 from apportion.adapters.verl.stage import present, tensor_like
@@ -36,6 +37,7 @@ def wrap(module: ModuleType) -> None:
         return
     module._apportion = True  # type: ignore[attr-defined]
     module.compute_advantage = _credited(module.compute_advantage)  # type: ignore[attr-defined]
+    remember_in_fit(getattr(module, "RayPPOTrainer", None))
     if callable(adjust := getattr(module, "adjust_batch", None)):
         module.adjust_batch = _numbered(adjust)  # type: ignore[attr-defined]
 
@@ -109,10 +111,16 @@ def credit_data(settings: Settings, data: Any) -> Any:
     width = batch["token_level_rewards"].shape[1]
     if "response_mask" not in present(batch):
         batch["response_mask"] = batch["attention_mask"][:, -width:]
-    step = data.meta_info.get("global_steps")
+    step, trainer = data.meta_info.get("global_steps"), running()
     result = credit_rows(
-        settings, parts_of(data), with_returns="values" in present(batch), step=None if step is None else int(step)
+        settings,
+        parts_of(data),
+        with_returns="values" in present(batch),
+        step=None if step is None else int(step),
+        memory=memory_of(trainer),
     )
+    if trainer is not None:
+        trainer.credit_memory = result.memory
     if result.stopped is not None:  # this function knows no trainer that it could ask to stop
         raise StopRun(result.stopped, result.metrics)
     like, shape = batch["token_level_rewards"], tuple(batch["response_mask"].shape)

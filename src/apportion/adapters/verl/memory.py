@@ -2,11 +2,13 @@
 
 The trainer lives in one process, and its advantage stage sees every batch, so one memory is enough and nothing is sent.
 It lies beside the dataloader's state in ``global_step_N`` before the file that names the newest checkpoint is written,
-so a run that resumes there finds it.
+so a run that resumes there finds it. The older trainer's advantage stage is a function that is told no trainer, so it
+asks for the one whose ``fit`` is running.
 """
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,38 @@ def remember(trainer: type[Any]) -> None:
     trainer._load_checkpoint = _loaded(trainer._load_checkpoint)
 
 
+_RUNNING: contextvars.ContextVar[Any] = contextvars.ContextVar("apportion_verl_trainer", default=None)
+
+
+def remember_in_fit(trainer: type[Any] | None) -> None:
+    """The same for a class of the older trainer, where it has the three methods that this takes."""
+    if all(callable(getattr(trainer, name, None)) for name in ("fit", "_save_checkpoint", "_load_checkpoint")):
+        assert trainer is not None
+        remember(trainer)
+        trainer.fit = _running(trainer.fit)
+
+
+def running() -> Any:
+    """The trainer whose `fit` called, None where nobody's did."""
+    return _RUNNING.get()
+
+
 def memory_of(trainer: Any) -> Memory:
     """What the trainer remembers, empty at first."""
     memory: Memory | None = getattr(trainer, "credit_memory", None)
     return Memory() if memory is None else memory
+
+
+def _running(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _RUNNING.set(self)
+        try:
+            return theirs(self, *args, **kwargs)
+        finally:
+            _RUNNING.reset(token)
+
+    return fit
 
 
 def _saved(theirs: Any) -> Any:
