@@ -9,7 +9,7 @@ import torch
 from apportion.errors import CheckpointError, ConfigError
 from apportion.models import load
 from apportion.train import TrainConfig, train
-from apportion.train import companion as module
+from apportion.train import companion_archer as module
 
 QUICK = {"steps": 3, "draws": 16, "capacity": 60}
 
@@ -33,8 +33,8 @@ def policy_of(result):
 
 def test_the_critic_learns_is_read_and_is_left_in_the_run(archer, monkeypatch):
     seen = []
-    told = module.Companion.told
-    monkeypatch.setattr(module.Companion, "told", lambda self, units: seen.append(told(self, units)) or seen[-1])
+    told = module.ArCHerCompanion.told
+    monkeypatch.setattr(module.ArCHerCompanion, "told", lambda self, units: seen.append(told(self, units)) or seen[-1])
     result = train(archer())
     lines = [line for line in result.metrics if "critic" in line]
     assert [line["critic"]["buffer"] for line in lines][-1] <= 60
@@ -113,7 +113,7 @@ def test_the_state_that_belongs_to_the_policy_is_asked_for(archer):
     [
         (
             {"credit": "oracle", "credit_params": {}},
-            "credit is 'oracle'; give one of archer, the folder of a fitted model, or nothing",
+            "credit is 'oracle'; give one of archer, value_head, agentprm, implicit_reward, the folder of a",
         ),
         ({"credit": None}, "credit_params are given and credit is not"),
         ({"method": "gigpo"}, "method is 'gigpo', which does not read credit=archer; give method=archer"),

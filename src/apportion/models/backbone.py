@@ -198,7 +198,10 @@ def _loaded(model: Any, tokenizer: Any, *, causal: bool) -> tuple[Any, Any]:
     """The trunk, with its head for a `TokenModel`, in float32, and a tokenizer where there is one."""
     if isinstance(model, str | Path):
         from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
 
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             trunk = (AutoModelForCausalLM if causal else AutoModel).from_pretrained(
                 str(model), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
@@ -210,6 +213,11 @@ def _loaded(model: Any, tokenizer: Any, *, causal: bool) -> tuple[Any, Any]:
             raise ConfigError(
                 f"no backbone can be loaded from {str(model)!r} ({first}); give 'small', a folder or a hub name"
             ) from None
+        finally:
+            if shown:
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        for parameter in trunk.parameters():  # out of the mapped file, whose odd addresses change rounding
+            parameter.data = parameter.data.clone()
         return trunk, tokenizer
     if not isinstance(model, torch.nn.Module):
         raise ConfigError(f"the backbone is a {type(model).__name__}; give 'small', a folder, or a transformers model")

@@ -58,8 +58,8 @@ class TrainConfig:
     Reinforcement learning
         method, method_params: credit, as for `apportion.assign`; by default the method that reads ``credit``, and
             without that gigpo.
-        credit, credit_params: a credit model that learns beside the policy: "archer", see `train.companion`; or the
-            folder of a fitted one, which stays as it is.
+        credit, credit_params: a credit model that learns beside the policy, "archer", "value_head", "agentprm" or
+            "implicit_reward", see `train.companion`; or the folder of a fitted one, which stays as it is.
         unit: cut; None = the one the method is made for.
         loss, loss_params, aggregation, aggregation_length: see `apportion.losses`.
         rows: what "seq-" aggregations call a sequence, "trajectory" or "sequence" (one prompt with its action).
@@ -177,7 +177,7 @@ class TrainConfig:
                     f"credit is {self.credit!r}; give one of {', '.join(COMPANIONS)}, the folder of a fitted model, or "
                     "nothing"
                 )
-            readers = (self.credit,) if self.credit in COMPANIONS else readers_of(self.credit)
+            readers = COMPANIONS.get(self.credit) or readers_of(self.credit)
         if self.credit_params and self.credit is None:
             raise ConfigError("credit_params are given and credit is not; name the credit model, or give neither")
         if not self.method:
@@ -244,8 +244,13 @@ class TrainConfig:
         return json.dumps(self.to_mapping(), indent=2) + "\n"
 
 
-COMPANIONS = ("archer",)
-"""Credit models that can learn beside the policy; each is read by the method of its name."""
+COMPANIONS: Mapping[str, tuple[str, ...]] = {
+    "archer": ("archer",),
+    "value_head": ("gae", "step_gae", "turn_gae", "bilevel_gae"),
+    "agentprm": ("agentprm",),
+    "implicit_reward": ("prime", "istar", "itpo"),
+}
+"""Credit models that can learn beside the policy, with the methods that read each; the first is taken by default."""
 
 LEAST = {
     "hidden": 1, "layers": 1, "heads": 1, "vocabulary": 260, "window": 0, "max_action_tokens": 1, "clone_episodes": 0,

@@ -15,7 +15,6 @@ from apportion.errors import CheckpointError, ConfigError
 from apportion.units import Units, with_batch
 
 if TYPE_CHECKING:
-    from apportion.data import Batch
     from apportion.train.config import TrainConfig
 
 READERS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +45,7 @@ def readers_of(folder: str) -> tuple[str, ...]:
 
 
 class FittedModel:
-    """A fitted model in a training run, as `Companion` is a learning one.
+    """A fitted model in a training run, see `Companion`.
 
     Args:
         config: of the run; ``credit`` is the folder.
@@ -77,9 +76,12 @@ class FittedModel:
         facts = json.loads((Path(config.credit) / "model.json").read_text(encoding="utf-8"))
         self.facts = {"folder": config.credit, "kind": facts["kind"], "digest": facts["digest"]}
 
-    def learn(self, batch: Batch) -> dict[str, float]:
-        """Nothing: the model stays as it is."""
-        return {}
+    def begin(self) -> None:
+        """Nothing: the model does not stand on the policy."""
+
+    def iteration(self, units: Units) -> tuple[Units, dict[str, float]]:
+        """The units with what the model says of them; it learns nothing and has no numbers for the log."""
+        return self.told(units), {}
 
     def told(self, units: Units) -> Units:
         """The units with what the model says of them."""

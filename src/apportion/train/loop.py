@@ -27,7 +27,6 @@ from apportion.train.companion import Companion, companion_of
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
 from apportion.train.examples import Examples
-from apportion.train.fitted import FittedModel
 from apportion.train.listening import Listening, OnCredit
 from apportion.train.metrics import MetricsLog, read_metrics
 from apportion.train.policy import Policy
@@ -146,7 +145,7 @@ class _Run:
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
         self.memory: Memory | None = None
-        self.companion: Companion | FittedModel | None = None
+        self.companion: Companion | None = None
         self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
@@ -162,9 +161,9 @@ class _Run:
         if checkpoints(self.folder / "checkpoints") or (self.folder / "policy").exists():
             raise ConfigError(f"{self.folder} holds a run already; resume it, or give another out")
         self.policy = Policy.from_config(config, self.collector.env)
-        self.companion = companion_of(config, len(self.policy.tokenizer))
+        self.companion = companion_of(config, self.policy)
         rehearse(config, self.collector, self.policy, self.companion)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with atomic_write(self.folder / "config.json") as file:
             file.write(config.to_json().encode())
         self.log = MetricsLog(self.folder, tensorboard=config.tensorboard)
@@ -175,6 +174,8 @@ class _Run:
             line["clone"] = clone(self.policy, self.collector.env, config, seeds, self._cloned)
             line["seconds"] = {"clone": time.perf_counter() - began}
         self.policy.save(self.folder / "start")
+        if self.companion is not None:
+            self.companion.begin()
         self.before = self._evaluate(0)
         if self.before:
             line["eval"] = self.before
@@ -192,7 +193,7 @@ class _Run:
         self.policy = self._start_policy()
         self._optimizer()
         done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
-        self.companion = companion_of(self.config, len(self.policy.tokenizer))
+        self.companion = companion_of(self.config, self.policy)
         if self.companion is not None:
             self.companion.go_on(done)
         self.generated, self.episodes = counters["generated_tokens"], counters["episodes"]
@@ -263,13 +264,14 @@ class _Run:
         clock.lap("collect")
         batch = Batch.from_trajectories(collected.trajectories)
         clock.lap("batch")
+        units = CUTS[config.cut](batch)
         critic: dict[str, Any] = {}
         if self.companion is not None:
-            learned = self.companion.learn(batch)
+            clock.lap("credit")
+            units, learned = self.companion.iteration(units)
             critic = {"critic": learned} if learned else {}
             clock.lap("critic")
-        units = CUTS[config.cut](batch)
-        credit = self._credit(units if self.companion is None else self.companion.told(units))
+        credit = self._credit(units)
         tokens = credit.to_tokens()
         clock.lap("credit")
         heard = self.listening(credit, index)
@@ -374,7 +376,7 @@ class _Run:
 
     def _dump(self, index: int, collected: Rollouts) -> None:
         folder = self.folder / "rollouts"
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         write_jsonl(folder / f"{index:06d}.jsonl", collected.trajectories)
 
     def _spent(self) -> bool:
@@ -425,7 +427,7 @@ class _Clock:
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.seconds[name] = now - self._last
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 
     def total(self) -> float:

@@ -7,7 +7,6 @@ from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
 from apportion.train.companion import Companion
 from apportion.train.config import TRAIN_SEED, TrainConfig
-from apportion.train.fitted import FittedModel
 from apportion.train.policy import Policy
 from apportion.train.rollout import Collector
 from apportion.units import CUTS
@@ -15,9 +14,7 @@ from apportion.units import CUTS
 REHEARSAL_STREAM = 6
 
 
-def rehearse(
-    config: TrainConfig, collector: Collector, policy: Policy, companion: Companion | FittedModel | None = None
-) -> None:
+def rehearse(config: TrainConfig, collector: Collector, policy: Policy, companion: Companion | None = None) -> None:
     """Play one task twice and credit it; the draws are of a stream of their own, so no number of the run changes.
 
     Args:
