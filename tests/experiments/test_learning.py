@@ -125,6 +125,16 @@ def test_the_ceiling_is_the_exact_advantage(tmp_path):
     np.testing.assert_allclose(starts + per_rollout, rollouts.return_N, atol=1e-9)
 
 
+def test_the_ceiling_reads_states_that_look_alike_and_have_one_future(tmp_path):
+    config = replace(WORLDS["keydoor"].warm_start(), clone_episodes=0, out=str(tmp_path), hidden=16, layers=1, heads=2)
+    policy = Policy.from_config(config, make("keydoor"))
+    rollouts = Collector("keydoor", {}).collect(policy, range(2), rollouts=20)
+    credit = Ceiling("keydoor")(by_step(Batch.from_trajectories(rollouts.trajectories)), policy)
+    assert np.isfinite(credit.advantage_S).all()
+    with pytest.raises(ValueError, match="different futures"):
+        Ceiling("twins")._of(np.arange(1000.0), *next(k for k, s in Ceiling("twins")._slots.items() if len(s) > 1))
+
+
 def test_recurrence_counts_states_that_another_rollout_saw():
     from apportion.credit import Credit
     from tests.make import units_of
