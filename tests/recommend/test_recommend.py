@@ -128,11 +128,16 @@ SITUATIONS = {
     "privileged-critic": (known, ["training"]),
     "promises": (lambda: [every(t, rewards=[{"promise": 0.5} for _ in t.steps]) for t in world()], []),
     "told-critic": (lambda: [every(t, rewards=[{"advantage": 0.5} for _ in t.steps]) for t in world()], []),
+    "told-utterances": (
+        lambda: [every(t, rewards=[{"q": 0.5, "v": 0.25} for _ in t.steps]) for t in world()],
+        [],
+    ),
     "values": (lambda: [every(t, value=0.5) for t in world()], []),
     "token-values": (lambda: numbers("token_values"), []),
     "implicit-reward": (lambda: columns("prm_logp", logp=-1.0, ref_logp=-1.5), []),
     "sequence-reward-model": (answers, ["reward_model"]),
     "learned-critic": (world, ["training"]),
+    "learned-implicit-reward": (world, ["training"]),
     "reference-logprobs": (both, []),
     "one-chain-strategy": (planning, []),
     "entropies": (lambda: numbers("entropy", 0.5), []),
@@ -249,6 +254,16 @@ def test_what_fits_can_be_assigned():
             if option.fits and option.kind == "method" and spec.plan is None:
                 units = CUTS[spec.unit](batch)
                 ap.assign(option.name, units, **spec.example)
+
+
+def test_what_a_model_would_tell_need_not_be_there_where_one_is_trained():
+    without, trained = advice((world, [])), advice((world, ["training"]))
+    for method in ("archer", "agentprm", "gae", "prime"):
+        assert not without.of(method).fits
+        assert (trained.of(method).fits, trained.of(method).cost_class) == (True, "training")
+    assert not trained.of("sweet_rl").fits  # no artefact
+    told = advice(SITUATIONS["told-utterances"]).of("archer")
+    assert (told.fits, told.rule, told.cost_class) == (True, "told-utterances", "free")
 
 
 def test_what_the_method_reads_has_the_last_word():

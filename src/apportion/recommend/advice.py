@@ -20,7 +20,7 @@ class Option:
         evidence: the conditions of the rule with what the rollouts say.
         source: of the rule.
         cautions: what to mind here.
-        cost_class: "free", "extra passes", "extra rollouts" or "judge calls".
+        cost_class: "free", "extra passes", "extra rollouts", "judge calls", or "training" of a further model.
         cost: what it would ask for; None where it asks nobody, or where that cannot be said.
     """
 

@@ -108,7 +108,8 @@ def _judged(spec: MethodSpec, rules: list[Rule], facts: Mapping[str, float], boo
     why, fits = (near.why, True) if fired else (near.why_not, False)
     shown = near.when if fired else tuple(c for c in near.when if not c.holds(facts))
     evidence = tuple(condition.told(facts) for condition in shown)
-    if fits and (lacks := _lacks(spec, cuts)):
+    trains = fits and near.trains
+    if fits and not trains and (lacks := _lacks(spec, cuts)):
         fits, why = False, f"the guide is for it ({near.why}), and the data are not enough: {lacks}"
     cautions = tuple(
         f"{caution.text} ({caution.source})"
@@ -125,7 +126,7 @@ def _judged(spec: MethodSpec, rules: list[Rule], facts: Mapping[str, float], boo
         evidence=evidence,
         source=near.source,
         cautions=cautions if fits else (),
-        cost_class=CLASSES.get(spec.family, "extra passes") if spec.plan is not None else "free",
+        cost_class="training" if trains else _cost_class(spec),
     )
 
 
@@ -141,8 +142,12 @@ def _unruled(spec: MethodSpec, cuts: _Cuts) -> Option:
         why="the guide has no rule for it; the data " + (f"are not enough: {lacks}" if lacks else "have what it reads"),
         evidence=(f"reads {', '.join(spec.reads) or 'the credit only'}",),
         source=spec.source,
-        cost_class=CLASSES.get(spec.family, "extra passes") if spec.plan is not None else "free",
+        cost_class=_cost_class(spec),
     )
+
+
+def _cost_class(spec: MethodSpec) -> str:
+    return CLASSES.get(spec.family, "extra passes") if spec.plan is not None else "free"
 
 
 def _lacks(spec: MethodSpec, cuts: _Cuts) -> str:

@@ -35,7 +35,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One answer of the guide; see the head of ``guide.toml``."""
+    """One answer of the guide; see the head of ``guide.toml``.
+
+    ``trains``: what the methods read comes from a model that is trained, so rollouts that lack it are no hindrance.
+    """
 
     id: str
     question: int
@@ -45,6 +48,7 @@ class Rule:
     why: str
     why_not: str
     source: str
+    trains: bool = False
 
     def fires(self, facts: Mapping[str, float]) -> bool:
         """Every condition holds."""
@@ -113,6 +117,7 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         row["why"],
         row["why_not"],
         row["source"],
+        bool(row.get("trains", False)),
     )
 
 
