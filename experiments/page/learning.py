@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.learning.plan import ARMS, EXACT
-from experiments.learning.summary import Records, over_worlds, per_world
+from experiments.learning.summary import Records, balanced, over_worlds, per_world
 from experiments.learning.worlds import WORLDS
 from experiments.page.cells import commits, plain, signed, table
 
@@ -14,7 +14,7 @@ Store = Mapping[str, Records]
 
 def shared(store: Store) -> list[str]:
     """Arms that every environment has, so that they can be compared over all of them."""
-    return [arm for arm in ARMS if arm != EXACT and all((arm, 0) in records for records in store.values())]
+    return [arm for arm in ARMS if arm != EXACT and all(arm in balanced(records)[0] for records in store.values())]
 
 
 def tables(store: Store) -> str:

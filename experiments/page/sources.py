@@ -60,9 +60,9 @@ CLAIMS = (
     ),
     Claim(
         "GiGPO's similarity mode", "near-duplicates are one state: where texts carry ids and times", EXACTLY,
-        exact("normalised states over exact"),
+        exact("normalised states over exact", noisy=True),
     ),
-    Claim("", "the released block matching, there", EXACTLY, exact("blocks over exact", only="noisy")),
+    Claim("", "the released block matching, there", EXACTLY, exact("blocks over exact", noisy=True)),
     Claim(
         "D(w), planning curve", "how wide a unit of credit should be", by("window_size"), window,
     ),

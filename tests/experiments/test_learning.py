@@ -22,7 +22,7 @@ from experiments.learning.ceiling import Ceiling
 from experiments.learning.plan import ARMS, EXACT, World, digest
 from experiments.learning.run import file_of, recurrence, run
 from experiments.learning.stats import improvement, iqm
-from experiments.learning.summary import area, complete, curve, over_worlds, per_world, read_store, score
+from experiments.learning.summary import area, balanced, complete, curve, over_worlds, per_world, read_store, score
 from experiments.learning.worlds import WORLDS
 
 TINY = World(
@@ -187,3 +187,13 @@ def test_every_arm_of_every_environment_can_be_configured(name, arm):
     assert (arm == EXACT) <= (WORLDS[name].table is not None)
     assert config.method == ARMS[arm].method
     assert math.isfinite(config.lr)
+
+
+def test_an_arm_that_ran_on_few_seeds_does_not_cost_the_others_theirs():
+    full = {(arm, seed): record(arm, seed, [0.5, 0.5]) for arm in ("grpo", "gigpo", "pooled") for seed in range(5)}
+    assert balanced({**full, ("rloo", 0): record("rloo", 0, [1.0, 1.0])}) == (
+        ["grpo", "gigpo", "pooled"],
+        list(range(5)),
+    )
+    under_way = {key: full[key] for key in full if key != ("pooled", 4)}
+    assert balanced(under_way) == (["grpo", "gigpo", "pooled"], [0, 1, 2, 3])

@@ -1,0 +1,51 @@
+"""Keep of a comparison by `apportion bench` what the results page shows: values with intervals, costs, reasons.
+
+    apportion bench --methods all --tasks all --budget 2000 --seeds 5 --out runs/bench
+    python experiments/bench_summary.py [--bench runs/bench/bench.json]
+
+Writes results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from apportion.data.atomic import atomic_write
+
+HERE = Path(__file__).parent
+KEPT = ("cosine", "cosine_mean", "rank", "sign", "top1", "error", "bias")
+
+
+def kept(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell without what the page does not show, to three digits."""
+    out = {"method": cell["method"], "task": cell["task"]}
+    if "reason" in cell:
+        return {**out, "reason": cell["reason"]}
+    metrics = {name: [None if x is None else round(x, 3) for x in cell["metrics"][name]] for name in KEPT}
+    cost = {name: round(cell["cost"][name][0]) for name in ("rollouts", "decisions", "calls")}
+    return {**out, "asks": cell["asks"], "metrics": metrics, "cost": cost}
+
+
+def main() -> None:
+    """Read, shorten, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--bench", type=Path, default=Path("runs/bench/bench.json"))
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    given = parser.parse_args()
+    document = json.loads(given.bench.read_text(encoding="utf-8"))
+    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
+    cells = [kept(cell) for cell in document["cells"]]
+    lines = ",\n".join(json.dumps(cell, separators=(",", ":"), ensure_ascii=False) for cell in cells)
+    head = json.dumps({"commit": commit, "version": document["version"], "plan": document["plan"]})[:-1]
+    with atomic_write(given.out / "bench.json") as file:
+        file.write(f'{head}, "cells": [\n{lines}\n]}}\n'.encode())
+
+
+if __name__ == "__main__":
+    main()
