@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from apportion.credit import Credit
+from apportion.credit.listeners import restore_states, states_of
 from apportion.errors import StopRun
 
 OnCredit = Callable[[Credit, int], Mapping[str, float] | None]
 """Called with the credit of a batch and the iteration; numbers that it returns go into the metrics."""
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A listener that goes on after an interruption as if there had been none."""
-
-    def state(self) -> Mapping[str, Any]:
-        """All that it remembers, as JSON values."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Remember what `state` gave."""
 
 
 class Listening:
@@ -51,14 +41,8 @@ class Listening:
 
     def state(self) -> list[dict[str, Any]]:
         """What listeners with a ``state`` remember, for a checkpoint; JSON values."""
-        remembering = [one for one in self._listeners if isinstance(one, Remembers)]
-        return [{"listener": type(one).__name__, "state": dict(one.state())} for one in remembering]
+        return states_of(self._listeners)
 
     def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Let listeners remember what those of their kind, in order, did at a checkpoint; others begin anew."""
-        left = list(states)
-        for listener in self._listeners:
-            kept = next((one for one in left if one["listener"] == type(listener).__name__), None)
-            if isinstance(listener, Remembers) and kept is not None:
-                left.remove(kept)
-                listener.restore(kept["state"])
+        restore_states(self._listeners, states)

@@ -5,10 +5,12 @@ Every process credits the same gathered rows, so each holds the same memory and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from apportion.adapters.crediting import Crediting
+from apportion.adapters.listening import read_listeners, write_listeners
 from apportion.adapters.memory import credit_and_memory, read_memory, write_memory
 from apportion.credit import Credit
 from apportion.data import Batch
@@ -22,18 +24,20 @@ def credit_of(trainer: Any, crediting: Crediting, batch: Batch) -> Credit:
     return credit
 
 
-def keep(trainer: Any) -> None:
-    """Write the memory into the checkpoint that was just made."""
+def keep(trainer: Any, listeners: Sequence[Any] = ()) -> None:
+    """Write the memory, and what listeners remember, into the checkpoint that was just made."""
     if trainer.accelerator.is_main_process:
         folder = Path(trainer._get_output_dir(trial=None)) / f"checkpoint-{trainer.state.global_step}"
         if folder.is_dir():
             write_memory(folder, trainer.credit_memory)
+            write_listeners(folder, listeners)
 
 
-def recall(trainer: Any, checkpoint: str) -> None:
-    """Take over the memory of a checkpoint; one without a memory is of a method that has none.
+def recall(trainer: Any, checkpoint: str, listeners: Sequence[Any] = ()) -> None:
+    """Take over the memory of a checkpoint; one without a memory is of a method that has none. Listeners likewise.
 
     Raises:
         DataError: the file cannot be read, or is of another version.
     """
     trainer.credit_memory = read_memory(Path(checkpoint))
+    read_listeners(Path(checkpoint), listeners)

@@ -83,11 +83,11 @@ def with_credit(
 
         def _save_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
             out = super()._save_checkpoint(*args, **kwargs)
-            keep(self)
+            keep(self, listeners)
             return out
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> Any:
-            recall(self, resume_from_checkpoint)
+            recall(self, resume_from_checkpoint, listeners)
             return super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)
 
         def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:

@@ -13,6 +13,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from apportion.adapters.listening import read_listeners, write_listeners
 from apportion.adapters.memory import read_memory, write_memory
 from apportion.adapters.verl.settings import settings_of
 from apportion.assign import remembers
@@ -63,10 +64,11 @@ def _saved(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def _save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
         memory = memory_of(self)
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         if memory.tick:
-            folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
             folder.mkdir(parents=True, exist_ok=True)
             write_memory(folder, memory)
+        write_listeners(folder, _listeners(self.config.algorithm))
         return theirs(self, *args, **kwargs)
 
     return _save_checkpoint
@@ -76,11 +78,14 @@ def _loaded(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def _load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
         out = theirs(self, *args, **kwargs)
-        if self.global_steps and _wants_memory(self.config.algorithm):
+        listeners, wanted = _listeners(self.config.algorithm), _wants_memory(self.config.algorithm)
+        if self.global_steps and (wanted or listeners):
             trainer = self.config.trainer
             whole = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
-            named = trainer.resume_mode == "resume_path"
-            self.credit_memory = read_memory(Path(trainer.resume_from_path) if named else whole)
+            folder = Path(trainer.resume_from_path) if trainer.resume_mode == "resume_path" else whole
+            read_listeners(folder, listeners)
+            if wanted:
+                self.credit_memory = read_memory(folder)
         return out
 
     return _load_checkpoint
@@ -89,3 +94,8 @@ def _loaded(theirs: Any) -> Any:
 def _wants_memory(algorithm: Any) -> bool:
     settings = settings_of(algorithm.adv_estimator, algorithm)
     return settings is not None and remembers(settings.crediting.method, settings.crediting.params)
+
+
+def _listeners(algorithm: Any) -> tuple[Any, ...]:
+    settings = settings_of(algorithm.adv_estimator, algorithm)
+    return () if settings is None or settings.on_credit is None else (settings.on_credit,)

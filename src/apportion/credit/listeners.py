@@ -1,0 +1,33 @@
+"""What those who listen to the credit of a run remember, so that an interrupted run goes on as if it had not been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A listener with a memory."""
+
+    def state(self) -> Mapping[str, Any]:
+        """All that it remembers, as JSON values."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Remember what `state` gave."""
+
+
+def states_of(listeners: Sequence[Any]) -> list[dict[str, Any]]:
+    """What listeners with a memory know, for a checkpoint; JSON values."""
+    remembering = [one for one in listeners if isinstance(one, Remembers)]
+    return [{"listener": type(one).__name__, "state": dict(one.state())} for one in remembering]
+
+
+def restore_states(listeners: Sequence[Any], states: Sequence[Mapping[str, Any]]) -> None:
+    """Let listeners know what those of their class, in order, did at a checkpoint; others begin anew."""
+    left = list(states)
+    for listener in listeners:
+        kept = next((one for one in left if one["listener"] == type(listener).__name__), None)
+        if isinstance(listener, Remembers) and kept is not None:
+            left.remove(kept)
+            listener.restore(kept["state"])
