@@ -50,8 +50,8 @@ def company(units: Units, s: int) -> int:
 
 
 def decisive_step(units: Units, s: int) -> int:
-    """Number of a unit inside its rollout, counted from 1."""
-    return s - int(np.flatnonzero(units.traj_of_S == units.traj_of_S[s])[0]) + 1
+    """Number of a unit inside its rollout, counted from 0."""
+    return s - int(np.flatnonzero(units.traj_of_S == units.traj_of_S[s])[0])
 
 
 def draw() -> str:

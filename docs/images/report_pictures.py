@@ -25,9 +25,9 @@ from apportion.units import by_step
 
 GROUPS, MEMBERS, SEED = 4, 32, 3
 PICTURES = {
-    "report": ("#t=86&s=6&theme=light", "1280,800"),
-    "report-states": ("#t=86&s=6&view=states&theme=light", "1280,800"),
-    "report-compare": ("#t=86&s=6&view=compare&theme=dark", "1280,800"),
+    "report": ("#t=86&s=5&theme=light", "1280,800"),
+    "report-states": ("#t=86&s=5&view=states&theme=light", "1280,800"),
+    "report-compare": ("#t=86&s=5&view=compare&theme=dark", "1280,800"),
 }
 
 

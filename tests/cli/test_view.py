@@ -42,7 +42,7 @@ def test_one_trajectory_in_the_terminal(cli, credit, option):
     code, out, _ = cli("view", credit, option, "run 3")
     assert code == 0
     assert out.startswith("run 3  outcome 1  group maze")
-    assert "[supported] step 1 was decisive" in out
+    assert "[supported] step 0 was decisive" in out
     code, _, err = cli("view", credit, option, "run 99")
     assert code == 1
     assert "there is no trajectory 'run 99'" in err

@@ -80,7 +80,7 @@ def broken_in(page):
 
 
 def test_hostile_transcripts_are_text(show):
-    page = show(hostile_credit(), "#t=1&s=1", report={"title": HOSTILE[0]})
+    page = show(hostile_credit(), "#t=1&s=0", report={"title": HOSTILE[0]})
     assert broken_in(page) == []
     actions = page.texts(".action pre.text")
     assert actions == [visible(text[:20_000]) for text in HOSTILE]
@@ -94,7 +94,7 @@ def test_hostile_transcripts_are_text(show):
 @pytest.mark.parametrize("view", VIEWS)
 def test_hostile_transcripts_are_text_in_every_view(show, view):
     credit = hostile_credit()
-    page = show([credit, credit.scaled(-1.0)], f"#view={view}&s=3")
+    page = show([credit, credit.scaled(-1.0)], f"#view={view}&s=2")
     assert broken_in(page) == []
     assert page.attributes("section.view:not([hidden])", "id") == [view]
     assert "<img src=x" in page.text(f"#{view}")
@@ -152,9 +152,9 @@ def test_a_huge_text_is_cut_and_can_be_opened(show):
 
 
 def test_a_link_leads_to_its_step_and_the_numbers_stand_there(show):
-    page = show(three_rollouts(), "#t=2&s=2")
+    page = show(three_rollouts(), "#t=2&s=1")
     assert page.attributes("article[aria-current=true]", "id") == ["step-1"]
-    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 2, credit −0.60"]
+    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 1, credit −0.60"]
     text = page.text("article[aria-current=true]")
     for piece in ("act b1", "room 1", "What it is made of", "= one", "+0.60", "Same state: 3 visits by 3 of 3"):
         assert piece in text, piece
@@ -162,15 +162,15 @@ def test_a_link_leads_to_its_step_and_the_numbers_stand_there(show):
 
 
 def test_a_link_may_name_the_rollout(show):
-    page = show(three_rollouts(), "#id=c&s=3")
+    page = show(three_rollouts(), "#id=c&s=2")
     assert page.text("h2") == "c"
     assert page.attributes("article[aria-current=true]", "id") == ["step-2"]
 
 
 def test_without_a_link_the_decisive_step_is_open(show):
     page = show(three_rollouts())
-    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 3, credit +0.90"]
-    assert "Step 3 was decisive: +0.9, 4.5 times the next" in page.text(".verdict")
+    assert page.attributes("article[aria-current=true]", "aria-label") == ["step 2, credit +0.90"]
+    assert "Step 2 was decisive: +0.9, 4.5 times the next" in page.text(".verdict")
 
 
 @pytest.mark.parametrize(
@@ -181,28 +181,28 @@ def test_a_broken_link_leads_somewhere(show, fragment):
 
 
 def test_keys_move_through_trajectories_and_steps(show):
-    page = show(three_rollouts(), "#t=1&s=1")
+    page = show(three_rollouts(), "#t=1&s=0")
     way = []
     for key in ["ArrowRight", "End", "ArrowRight", "j", "j", "j", "k", "Home", "x", "4", "ArrowLeft", "v", "v"]:
         page.press(key)
         way.append(page.value("location.hash").replace("&credit=1", ""))
     assert way == [
-        *("#t=1&s=2", "#t=1&s=3", "#t=1&s=3"),
-        *("#t=2&s=2", "#t=3&s=1", "#t=3&s=1", "#t=2&s=2"),  # j and k go to the decisive step
-        *("#t=2&s=1", "#t=2&s=2", "#t=2&s=2&view=states", "#t=2&s=1"),
-        *("#t=3&s=1", "#t=1&s=1"),  # v goes to the next who was in the same state
+        *("#t=1&s=1", "#t=1&s=2", "#t=1&s=2"),
+        *("#t=2&s=1", "#t=3&s=0", "#t=3&s=0", "#t=2&s=1"),  # j and k go to the decisive step
+        *("#t=2&s=0", "#t=2&s=1", "#t=2&s=1&view=states", "#t=2&s=0"),
+        *("#t=3&s=0", "#t=1&s=0"),  # v goes to the next who was in the same state
     ]
 
 
 def test_keys_choose_what_is_shown(show):
-    page = show(three_rollouts(), "#t=1&s=1")
+    page = show(three_rollouts(), "#t=1&s=0")
     page.press("m")
-    assert page.value("location.hash") == "#t=1&s=1&credit=2"
+    assert page.value("location.hash") == "#t=1&s=0&credit=2"
     page.press("p", "m", "p")  # the second method has no parts
-    assert page.value("location.hash") == "#t=1&s=1&credit=1&part=stacked"
+    assert page.value("location.hash") == "#t=1&s=0&credit=1&part=stacked"
     assert page.count(".column .block") == 6
     page.press("p")
-    assert page.value("location.hash") == "#t=1&s=1&credit=1&part=1"
+    assert page.value("location.hash") == "#t=1&s=0&credit=1&part=1"
     page.press("c")
     assert page.count("#steps details[open]") == 1
     page.press("C", "C")
@@ -252,7 +252,7 @@ def test_unknown_is_not_zero_and_dropped_is_marked(show):
     assert page.texts(".margin .pill") == ["0", "?"]
     assert page.attributes(".margin .pill", "data-sign") == ["0", "?"]
     assert [mark is not None for mark in page.attributes(".margin .pill", "data-dropped")] == [True, False]
-    assert page.attributes(".column", "aria-label") == ["step 1, credit 0", "step 2, credit ?"]
+    assert page.attributes(".column", "aria-label") == ["step 0, credit 0", "step 1, credit ?"]
     assert page.count(".column .bar.none") == 1
     assert "not trained on" in page.text("#step-0")
     assert "unknown" in page.text("#step-1 .margin")
@@ -264,9 +264,9 @@ def test_tokens_are_tinted_piece_by_piece(show):
     assert page.texts(".run") == ["go", " 🦊", " north"]
     assert page.attributes(".run", "data-sign") == ["+", "-", "0"]
     assert page.attributes(".run", "title") == [
-        "token 1: +0.50 (1 token)",
-        "token 2: −0.50 (1 token)",
-        "token 3: 0 (1 token)",
+        "token 0: +0.50 (1 token)",
+        "token 1: −0.50 (1 token)",
+        "token 2: 0 (1 token)",
     ]
 
 
@@ -286,7 +286,7 @@ def test_turns_and_agents_are_means_over_tokens(show):
     ]
     page = show(Credit(np.array([1.0, -1.0, 0.5]), by_step(Batch.from_trajectories([Trajectory(steps)]))))
     page.press("b")
-    assert page.attributes(".column", "aria-label") == ["turn 1, credit +0.50", "turn 2, credit +0.50"]  # (3·1 − 1) / 4
+    assert page.attributes(".column", "aria-label") == ["turn 0, credit +0.50", "turn 1, credit +0.50"]  # (3·1 − 1) / 4
     page.press("b")
     assert page.attributes(".column", "aria-label") == ["ann, credit +0.80", "bob, credit −1.00"]  # (3·1 + 2·½) / 5
     assert page.texts(".span-head bdi") == ["ann", "bob"]
@@ -324,7 +324,7 @@ def test_stacked_parts_have_their_sizes_and_fit(show):
 
 
 def test_methods_stand_side_by_side(show):
-    page = show(three_rollouts(), "#t=2&s=2&view=compare")
+    page = show(three_rollouts(), "#t=2&s=1&view=compare")
     assert page.texts("#compare table:first-of-type tbody tr td:nth-child(4) .pill")[:3] == ["+0.10", "+0.60", "0"]
     assert page.texts("#compare .chip.warn") == ["apart", "apart"]
     assert [page.texts("#compare [aria-label='Agreement of methods'] td")[k] for k in (0, 2, 3, 4)] == [
@@ -333,7 +333,7 @@ def test_methods_stand_side_by_side(show):
 
 
 def test_the_state_graph_tells_who_went_where(show):
-    page = show(crossroads(), "#t=1&s=1&view=states")
+    page = show(crossroads(), "#t=1&s=0&view=states")
     nodes = page.attributes(".node.state", "aria-label")
     assert nodes[0] == "the crossroads; 12 visits by 12 rollouts; credit of the actions differs by 1.60"
     assert sorted(page.texts(".node.end .strong")) == ["outcome 0", "outcome 1"]
@@ -371,7 +371,7 @@ def test_every_way_of_the_graph_can_be_seen(show):
         )
         for n in range(11)
     ]
-    page = show(assign("grpo", by_step(Batch.from_trajectories(rollouts))), "#t=1&s=1&view=states")
+    page = show(assign("grpo", by_step(Batch.from_trajectories(rollouts))), "#t=1&s=0&view=states")
     assert page.count(".edge.dashed") == 4
     hidden = "['path.edge', 'g.node'].flatMap((kind) => [...document.querySelectorAll(kind)]).filter((e) => "
     hidden += "getComputedStyle(e).clipPath !== 'none' || getComputedStyle(e).visibility !== 'visible').length"
@@ -402,7 +402,7 @@ def test_groups_sort_and_filter(show):
     page.press(*"alone")
     assert page.texts(names) == ["task 1"]
     page.click("#groups tbody tr")
-    assert page.value("location.hash").startswith("#t=4&s=1&view=states")
+    assert page.value("location.hash").startswith("#t=4&s=0&view=states")
 
 
 def test_the_demo_opens_on_what_was_learned(tmp_path, browser):
@@ -428,7 +428,7 @@ def test_the_demo_opens_on_what_was_learned(tmp_path, browser):
 def test_a_long_trajectory_is_drawn_as_far_as_one_looks(show):
     batch = Batch.from_trajectories([Trajectory([Step(action=f"act {k}", reward=0.0) for k in range(3000)])])
     units = by_step(batch)
-    page = show(Credit(np.ones(len(units)), units), "#t=1&s=500")
+    page = show(Credit(np.ones(len(units)), units), "#t=1&s=499")
     assert page.count("article") == 519
     assert page.attributes("article[aria-current=true]", "id") == ["step-499"]
 

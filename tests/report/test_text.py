@@ -35,17 +35,17 @@ def test_numbers_bars_and_text():
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[0] == "run 1  outcome 1  group g"
     assert lines[1] == "mine/m, one number per step"
-    assert "   1         │████████     +1 state 0" in lines
-    assert "   2     ████│           −0.5 state 1" in lines
-    assert "   3         │              0 state 2" in lines
+    assert "   0         │████████     +1 state 0" in lines
+    assert "   1     ████│           −0.5 state 1" in lines
+    assert "   2         │              0 state 2" in lines
     assert [line.strip() for line in lines if line.strip() in ("open", "wait", "close")] == ["open", "wait", "close"]
-    assert lines[2] == "[weak evidence] step 1 was decisive: +1, 2 times the next"
+    assert lines[2] == "[weak evidence] step 0 was decisive: +1, 2 times the next"
 
 
 def test_unknown_and_dropped_steps_say_so():
     text = printed(credited([1.0, 1.0], "a", "b", known_S=np.array([True, False]), train_S=np.array([False, True])))
     assert "● not trained on" in text
-    assert "2         ?              ? state 1" in text
+    assert "1         ?              ? state 1" in text
 
 
 def test_a_mask_of_tokens_is_counted():
@@ -127,7 +127,7 @@ def test_long_texts_are_cut_and_counted_unless_asked_for():
 def test_other_methods_stand_beside():
     text = printed(report_model(three_rollouts()), "b")
     assert "| two" in text
-    (line,) = [line for line in text.splitlines() if line.startswith("   2 ")]
+    (line,) = [line for line in text.splitlines() if line.startswith("   1 ")]
     assert line.split()[-5:-2] == ["−0.3", "−0.3", "+0.6"]  # the parts of one, and the other method
     assert "−0.6" in line
 
@@ -135,9 +135,9 @@ def test_other_methods_stand_beside():
 def test_the_choices_in_the_state_of_the_decisive_step_are_told():
     text = printed(report_model(crossroads()), "run 3")
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[2] == "[supported] step 1 was decisive: +0.8, 8 times the next"
+    assert lines[2] == "[supported] step 0 was decisive: +0.8, 8 times the next"
     assert "by agent: scout +0.8, walker +0.1" in lines
-    assert "in the state of step 1: 12 visits by 12 rollouts" in lines
+    assert "in the state of step 0: 12 visits by 12 rollouts" in lines
     assert "6 1 0 0% ▸ left" in lines
     assert "6 0 1 0% right" in lines
 

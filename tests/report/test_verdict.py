@@ -46,7 +46,7 @@ def test_a_supported_choice():
     assert said == {
         "step": 0,
         "trust": "good",
-        "head": "step 1 was decisive: +0.8, 8 times the next",
+        "head": "step 0 was decisive: +0.8, 8 times the next",
         "why": [
             "in this state, 6 rollouts that did the same reached 1 on average, 6 rollouts that did otherwise 0; "
             "chance alone would differ as much in under 1% of cases"
@@ -116,10 +116,10 @@ def test_unknown_is_said_to_be_unknown():
 
 def test_a_close_second_is_not_called_decisive():
     units = one_group(1.0, 0.0)
-    assert verdict_of(credit_of(units, 0.9, 0.8))["head"] == "step 1 has the largest credit, +0.9, but others are close"
-    assert verdict_of(credit_of(units, -0.9, 0.8))["head"] == "step 1 has the largest blame, −0.9, but others are close"
-    assert verdict_of(credit_of(units, 0.9, 0.5))["head"] == "step 1 was decisive: +0.9, 1.8 times the next"
-    assert verdict_of(credit_of(units, 0.9, -0.9))["head"] == "steps 1 and 2 share the largest credit, +0.9 each"
+    assert verdict_of(credit_of(units, 0.9, 0.8))["head"] == "step 0 has the largest credit, +0.9, but others are close"
+    assert verdict_of(credit_of(units, -0.9, 0.8))["head"] == "step 0 has the largest blame, −0.9, but others are close"
+    assert verdict_of(credit_of(units, 0.9, 0.5))["head"] == "step 0 was decisive: +0.9, 1.8 times the next"
+    assert verdict_of(credit_of(units, 0.9, -0.9))["head"] == "steps 0 and 1 share the largest credit, +0.9 each"
 
 
 def test_what_weakens_a_number_is_told():
@@ -144,7 +144,7 @@ def test_other_methods_are_heard():
     credits = [dataclasses.replace(c, method=name) for c, name in zip(credits, "abcd", strict=True)]
     assert (
         verdict_of(credits)["why"][1]
-        == "other methods: also first by b; not first by c (step 2); d tells no steps apart"
+        == "other methods: also first by b; not first by c (step 1); d tells no steps apart"
     )
 
 

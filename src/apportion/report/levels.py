@@ -46,6 +46,6 @@ def spans(trajectory: Mapping[str, Any], credit: str, by: str) -> list[Span]:
             if value is not None:
                 size = max(1, sum(run[2] for run in entry["runs"][s]))
                 total, weight = total + value * size, weight + size
-        name = f"turn {k + 1}" if by == "turn" else key or "nobody named"
+        name = f"turn {k}" if by == "turn" else key or "nobody named"
         out.append(Span(name, tuple(steps), total / weight if weight else None))
     return out

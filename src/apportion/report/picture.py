@@ -95,7 +95,7 @@ def picture(
     out.append(_text(MARGIN, foot + 22, "step", "step"))
     for s, step in enumerate(steps):
         paid = step.get("reward")
-        out.append(_text(middle[s], foot + 22, f"{s + 1}", "step", "middle"))
+        out.append(_text(middle[s], foot + 22, f"{s}", "step", "middle"))
         if paid:
             out.append(_text(middle[s], foot + 40, f"● reward {paid:g}", "paid", "middle"))
     name = html.escape(_clean(f"{title} {subtitle}"))

@@ -127,7 +127,7 @@ def _steps(model: Mapping[str, Any], trajectory: Mapping[str, Any], credit: int,
         colour = "" if not value else "bright_blue" if value > 0 else "dark_orange"
         strong = "bold " if tops and s == tops[0] else ""
         table.add_row(
-            str(s + 1),
+            str(s),
             Text(_bar(value, scale), style=colour),
             Text(signed(value), style=strong + colour),
             *(Text(signed(column[s])) for column in columns.values()),
@@ -174,7 +174,7 @@ def _choices(model: Mapping[str, Any], t: int, credit: int, full: bool) -> list[
         return []
     state = model["states"][at]
     who = len({other for other, _ in state["visits"]})
-    title = Text(f"\nin the state of step {s + 1}: {len(state['visits'])} visits by {who} rollouts", style="bold")
+    title = Text(f"\nin the state of step {s}: {len(state['visits'])} visits by {who} rollouts", style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("visits", "outcome", "others", "chance"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -83,10 +83,10 @@ def verdict(
         head = f"{_steps(tops)} share the largest {'credit' if value > 0 else 'blame'}, {signed(value)} each"
     elif len(sizes) > 1 and sizes[1] > sizes[0] / CLEAR:
         head = (
-            f"step {s + 1} has the largest {'credit' if value > 0 else 'blame'}, {signed(value)}, but others are close"
+            f"step {s} has the largest {'credit' if value > 0 else 'blame'}, {signed(value)}, but others are close"
         )
     else:
-        head = f"step {s + 1} was decisive: {signed(value)}"
+        head = f"step {s} was decisive: {signed(value)}"
         if len(sizes) > 1 and sizes[1] > 0:
             head += f", {sizes[0] / sizes[1]:.2g} times the next"
     trust, told = _compared(value, s, state_of.get(s), own)
@@ -145,7 +145,7 @@ def _agreement(
         elif set(first) & set(tops):
             with_us.append(label)
         else:
-            against.append(f"{label} (step {first[0] + 1})")
+            against.append(f"{label} (step {first[0]})")
     told = []
     if with_us:
         told.append(f"also first by {', '.join(with_us)}")
@@ -182,7 +182,7 @@ def _why_flat(trajectory: Mapping[str, Any], group: Mapping[str, Any], label: st
 
 
 def _steps(tops: Sequence[int]) -> str:
-    shown = [str(s + 1) for s in tops[:4]]
+    shown = [str(s) for s in tops[:4]]
     if len(tops) > 4:
         return f"steps {', '.join(shown)} and {len(tops) - 4} more"
     return f"steps {', '.join(shown[:-1])} and {shown[-1]}"

@@ -88,7 +88,7 @@ function ticks(t) {
   const paid = (span) => span.steps.some((s) => steps[s] && steps[s].reward);
   return h("div", { class: "chart", "aria-hidden": "true" }, h("div", { class: "label" }, n === stepsOf(t) ? "step" : now.by),
     h("div", { class: "ticks" }, ...list.map((span, i) => h("span", { class: paid(span) ? "paid" : null, title: paid(span) ? "a reward arrived here" : span.name },
-      (paid(span) ? "●" : "") + (n <= STEPWISE || (!paid(span) && ((i + 1) % every === 0 || i === 0)) ? " " + span.short : "")))));
+      (paid(span) ? "●" : "") + (n <= STEPWISE || (!paid(span) && i % every === 0) ? " " + span.short : "")))));
 }
 
 const legend = () => h("div", { class: "chart" }, h("div", { class: "label" }, "parts"),

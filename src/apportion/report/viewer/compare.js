@@ -27,7 +27,7 @@ function sideBySide(t, able) {
       h("button", { class: "icon", type: "button", "aria-label": "next trajectory", on: { click: () => move(1) } }, "↓")),
     h("p", { class: "lead" }, "Each method is on its own scale, so compare signs, order and the framed step, which is the largest of its method. Steps on which methods disagree in sign are marked."),
     table([
-      { name: "step", num: true, value: (s) => s, cell: (s) => s + 1 },
+      { name: "step", num: true, value: (s) => s },
       { name: "did", wide: true, value: did, cell: (s) => h("div", { class: "one-line action-text", dir: "auto", title: preview(did(s)) }, preview(did(s)) || "nothing") },
       ...able.map((c, i) => ({ name: D.credits[c].label + (tops[i] < 0 ? " (flat)" : ""), num: true, value: (s) => lists[i][s], cell: cells(i) })),
       { name: "signs", value: (s) => (apart(lists, s) ? 1 : 0), cell: (s) => (apart(lists, s) ? h("span", { class: "chip warn" }, "apart") : "") },
@@ -86,6 +86,6 @@ function disagreementCard() {
       { name: "group", value: (row) => row.group, cell: (row) => h("div", { class: "one-line narrow", dir: "auto" }, row.group) },
       { name: "outcome", num: true, value: (row) => row.outcome, cell: (row) => brief(row.outcome) },
       { name: "signs apart", num: true, value: (row) => row.share, cell: (row) => `${percent(row.share, 1)} (${plural(row.opposite, "step")})` },
-      { name: "decisive steps", num: true, title: "steps that some method calls decisive", value: (row) => row.tops.length, cell: (row) => row.tops.map((s) => s + 1).join(", ") || "–" },
+      { name: "decisive steps", num: true, title: "steps that some method calls decisive", value: (row) => row.tops.length, cell: (row) => row.tops.join(", ") || "–" },
     ], rows, { most: 25, start: { column: 3, down: true }, here: (row) => row.t === now.t, go: ({ t }) => go({ t, s: strongest(t) }), label: "Where methods part" }));
 }

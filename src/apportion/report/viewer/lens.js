@@ -33,12 +33,12 @@ function levels(t) {
 function spans(t, c = now.credit, part = now.part, by = now.by) {
   const list = values(t, c, part);
   const level = levels(t).includes(by) ? by : "step";
-  if (level === "step") return list.map((value, s) => ({ name: `step ${s + 1}`, short: String(s + 1), steps: [s], value }));
+  if (level === "step") return list.map((value, s) => ({ name: `step ${s}`, short: String(s), steps: [s], value }));
   const { steps, credit: credits } = detailOf(t);
   const kept = new Map();
   steps.forEach((step, s) => {
     const key = level === "turn" ? step.turn : step.agent || "";
-    if (!kept.has(key)) kept.set(key, { name: level === "turn" ? `turn ${kept.size + 1}` : step.agent || "nobody named", steps: [] });
+    if (!kept.has(key)) kept.set(key, { name: level === "turn" ? `turn ${kept.size}` : step.agent || "nobody named", steps: [] });
     kept.get(key).steps.push(s);
   });
   return [...kept.values()].map((span, i) => {
@@ -49,7 +49,7 @@ function spans(t, c = now.credit, part = now.part, by = now.by) {
       sum += list[s] * weight;
       size += weight;
     }
-    return { ...span, short: level === "turn" ? String(i + 1) : span.name, value: size ? sum / size : null };
+    return { ...span, short: level === "turn" ? String(i) : span.name, value: size ? sum / size : null };
   });
 }
 

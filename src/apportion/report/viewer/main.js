@@ -64,17 +64,17 @@ function move(by) {
   if (t !== undefined && t !== now.t) go({ t, s: strongest(t), tab: now.tab === "compare" ? "compare" : "trajectories" });
 }
 
-/** The address of what is shown; numbers in it count from 1, as the page does. */
+/** The address of what is shown. Steps count from 0, as everywhere; the place of a rollout or a credit counts from 1. */
 function address() {
-  const said = [["t", now.t + 1], ["s", now.s + 1], ["view", now.tab === "trajectories" ? null : now.tab], ["credit", D.credits.length > 1 ? now.credit + 1 : null],
+  const said = [["t", now.t + 1], ["s", now.s], ["view", now.tab === "trajectories" ? null : now.tab], ["credit", D.credits.length > 1 ? now.credit + 1 : null],
     ["part", now.part === STACKED ? "stacked" : now.part >= 0 ? now.part + 1 : null], ["by", now.by === "step" ? null : now.by], ["theme", now.theme === "auto" ? null : now.theme]];
   return "#" + said.filter(([, value]) => value !== null).map(([name, value]) => `${name}=${value}`).join("&");
 }
 
 function fromAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => { const x = Number.parseInt(asked.get(name), 10); return Number.isInteger(x) && x > 0 ? x - 1 : undefined; };
-  const wanted = { t: number("t"), s: number("s"), credit: number("credit"), part: asked.get("part") === "stacked" ? STACKED : number("part"), tab: asked.get("view") ?? undefined };
+  const number = (name, first = 1) => { const x = Number.parseInt(asked.get(name), 10); return Number.isInteger(x) && x >= first ? x - first : undefined; };
+  const wanted = { t: number("t"), s: number("s", 0), credit: number("credit"), part: asked.get("part") === "stacked" ? STACKED : number("part"), tab: asked.get("view") ?? undefined };
   const named = asked.has("id") ? D.trajectories.findIndex(({ id }) => id === asked.get("id")) : -1;
   if (named >= 0) wanted.t = named;
   if (wanted.credit !== undefined && wanted.credit >= D.credits.length) wanted.credit = undefined;

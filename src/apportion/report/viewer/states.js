@@ -79,9 +79,9 @@ function whoDid(state, action, page) {
   const visits = action.visits.map((place) => state.visits[place]).filter(([t]) => has(t));
   return h("div", null, h("div", { class: "one-line action-text", dir: "auto" }, preview(page.texts[action.action]) || "nothing"),
     h("div", { class: "meta" }, ...visits.slice(0, 30).map(([t, s]) => h("button", {
-      class: "chip" + (t === now.t ? " strong" : ""), type: "button", title: `step ${s + 1}, credit ${signed(values(t)[s])}, outcome ${brief(D.trajectories[t].outcome)}`,
+      class: "chip" + (t === now.t ? " strong" : ""), type: "button", title: `step ${s}, credit ${signed(values(t)[s])}, outcome ${brief(D.trajectories[t].outcome)}`,
       on: { click: () => go({ t, s, tab: "trajectories" }) },
-    }, h("bdi", null, D.trajectories[t].id), ` step ${s + 1}`))));
+    }, h("bdi", null, D.trajectories[t].id), ` step ${s}`))));
 }
 
 function stateTable(own, page, choose) {

@@ -74,10 +74,10 @@ function stepCard(t, s, value) {
   const same = companions(t, s);
   const units = unitsOf(entry, s);
   const flags = (step.flags || []).filter((flag) => flag !== "terminated" && flag !== "fresh");
-  return h("article", { class: "step", id: "step-" + s, "aria-label": `step ${s + 1}, credit ${signed(value)}`, on: { click: (event) => pick(event, s) } },
+  return h("article", { class: "step", id: "step-" + s, "aria-label": `step ${s}, credit ${signed(value)}`, on: { click: (event) => pick(event, s) } },
     h("div", { class: "margin" },
       pill(value, scale(), { data: { dropped: idle ? "" : null }, title: value === null ? "unknown: nothing can be said about this step" : null }),
-      h("small", null, `step ${s + 1}`),
+      h("small", null, `step ${s}`),
       value === null ? h("small", null, "unknown") : null,
       units.length > 1 ? h("small", null, `mean of ${plural(units.length, credit().level)}`) : null,
       same.length ? h("small", null, `one ${credit().level}, ${same.length + 1} steps`) : null,
@@ -123,7 +123,7 @@ function heat(content, entry, runs) {
     const [u, chars, size] = run;
     const value = unitValue(entry, u);
     const dropped = isIdle(entry, run);
-    const words = `${credit().level} ${u + 1}: ${signed(value)} (${plural(size, "token")}${dropped ? ", not trained on" : ""})`;
+    const words = `${credit().level} ${u}: ${signed(value)} (${plural(size, "token")}${dropped ? ", not trained on" : ""})`;
     block.append(paint(h("span", { class: "run", data: { dropped: dropped ? "" : null }, title: words }, content.slice(at, at + chars)), value, unitScale()));
     at += chars;
   }
@@ -162,7 +162,7 @@ function select() {
   if (!card) return;
   card.setAttribute("aria-current", "true");
   card.querySelector(".body").append(detail(now.t, now.s));
-  byId("live").textContent = `step ${now.s + 1} of ${stepsOf(now.t)}, credit ${signed(values(now.t, now.credit, Math.max(now.part, -1))[now.s])}`;
+  byId("live").textContent = `step ${now.s}, credit ${signed(values(now.t, now.credit, Math.max(now.part, -1))[now.s])}`;
 }
 
 function reveal() {
