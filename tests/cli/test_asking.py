@@ -9,21 +9,10 @@ pytest.importorskip("httpx2")
 import apportion as ap
 from apportion.cli.asking import OPTIONS, SHORT
 from apportion.cli.asking_progress import words_of
-from apportion.cli.run import run
 from apportion.methods import get
 from apportion.resources import Progress
 from tests.resources.faulty_server import FaultyServer
 from tests.resources.test_faults import rollouts
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.fixture

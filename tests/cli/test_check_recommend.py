@@ -8,17 +8,6 @@ import pytest
 import apportion as ap
 from apportion.bench.check.texts import repetition as loops
 from apportion.bench.check.world import every, rollouts
-from apportion.cli.run import run
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.fixture

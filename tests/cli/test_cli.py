@@ -13,19 +13,8 @@ import pytest
 
 import apportion as ap
 from apportion.cli.params import literal, method_params
-from apportion.cli.run import run
 from apportion.errors import DataError
 from tests.make import random_trajectories
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.fixture

@@ -5,19 +5,8 @@ import json
 import pytest
 
 import apportion as ap
-from apportion.cli.run import run
 from tests.adapters.foreign import lines
 from tests.adapters.written import REFLEXION, WRITTEN
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.mark.parametrize("name", WRITTEN)

@@ -5,20 +5,9 @@ import json
 import pytest
 
 import apportion as ap
-from apportion.cli.run import run
 from apportion.data import Batch, Step, Trajectory
 from tests.grams.corpus import PLANTED, corpus
 from tests.make import random_trajectories
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.fixture

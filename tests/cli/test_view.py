@@ -9,19 +9,8 @@ import sys
 
 import pytest
 
-from apportion.cli.run import run
 from apportion.credit import write_credit
 from tests.report.examples import block_of, crossroads, three_rollouts
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 @pytest.fixture
