@@ -126,6 +126,7 @@ SITUATIONS = {
     "hindsight": (world, ["policy"]),
     "judge": (world, ["judge"]),
     "privileged-critic": (known, ["training"]),
+    "told-process": (lambda: [every(t, rewards=[{"prm": 0.5} for _ in t.steps]) for t in world()], []),
     "promises": (lambda: [every(t, rewards=[{"promise": 0.5} for _ in t.steps]) for t in world()], []),
     "told-critic": (lambda: [every(t, rewards=[{"advantage": 0.5} for _ in t.steps]) for t in world()], []),
     "told-utterances": (
