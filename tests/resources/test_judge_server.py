@@ -203,9 +203,7 @@ def test_a_judge_from_what_was_typed(server, tmp_path):
     judge = judge_from_options(server.url, model="judge-7b", temperature=0.0, thinking=9, workers=3, timeout=5.0)
     assert (judge.model, judge.temperature, judge.thinking, judge.workers) == ("judge-7b", 0.0, 9, 3)
     assert asked(judge)[0].one.scores == (1, -1)
-    with pytest.raises(
-        ConfigError, match=r"--judge http://.*: no model was named; give --model, as the server lists it"
-    ):
+    with pytest.raises(ConfigError, match=r"--judge: no model was named; give --model, as the server lists it"):
         judge_from_options(server.url, model=None)
     with pytest.raises(ConfigError, match=r"--judge is no address of a server"):
         judge_from_options("localhost:80", model="m")

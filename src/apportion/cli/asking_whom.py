@@ -91,6 +91,8 @@ def _writer(asking: Asking, batch: Batch, reward: Any) -> Resource:
             option="--resampler",
             **settings,
         )
+    elif "@" in asking.resampler and not Path(asking.resampler).exists():  # may hold a password, so it is not repeated
+        raise ConfigError("--resampler is neither a model nor an address; an address begins with http:// or https://")
     else:
         from apportion.resources.hf_policy import HFPolicy
 

@@ -44,8 +44,8 @@ def transformer(folder: str | os.PathLike[str], *, batch_size: int = 256) -> Enc
         from transformers import AutoModel, AutoTokenizer
     except ImportError as problem:
         raise missing_extra("a sentence encoder from a folder", "transformers", "train") from problem
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, trust_remote_code=False)
     model.train(False)
 
     def encoder(phrases: Sequence[str]) -> FloatArray:

@@ -45,11 +45,11 @@ def save_checkpoint(
 
     A checkpoint appears whole or not at all.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for left in folder.glob(".*.tmp"):  # of a run that was killed here
         shutil.rmtree(left)
     target, temporary = folder / f"{iteration:06d}", folder / f".{iteration:06d}.tmp"
-    temporary.mkdir()
+    temporary.mkdir(mode=0o700)
     moments, settings = _of_optimizer(optimizer)
     save_file(_of_model(model), str(temporary / FILES[0]))
     save_file(moments, str(temporary / FILES[1]))

@@ -158,7 +158,7 @@ def _files(folder: Path, number: int) -> list[Path]:
 
 
 def _stored(folder: Path, number: int, segment: Transitions) -> Transitions:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, part in zip(_files(folder, number), PARTS, strict=True):
         with atomic_write(path) as file:
             np.save(file, getattr(segment, part), allow_pickle=False)

@@ -30,7 +30,7 @@ def save(folder: str | Path, kind: str, module: torch.nn.Module, facts: Mapping[
         kind: name of the model's class. facts: what is needed to build it again, and what was measured; JSON values.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     weights = {name: p.detach().contiguous().cpu() for name, p in module.named_parameters() if p.requires_grad}
     with atomic_write(folder / "weights.safetensors") as file:
         file.write(to_bytes(weights))

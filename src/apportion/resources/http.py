@@ -8,15 +8,16 @@ nothing will ever work      `ResourceError`  3xx, 401, 403, 404, 405: the key or
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from apportion.errors import ConfigError, ResourceError, missing_extra
-from apportion.resources.http_errors import kind_of, reason_in, wait_in
+from apportion.resources.http_errors import kind_of, reason_in, wait_in, without
 from apportion.resources.protocol import Refusal, Trouble
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Http:
     """A client of one server; safe to use from several threads.
 
     Args:
-        url: address that the paths are added to, e.g. ``http://127.0.0.1:8000/v1``.
+        url: address that the paths are added to, e.g. ``http://127.0.0.1:8000/v1``. A user's name and password in it
+            are sent where there is no key, and are kept as the key is.
         option: what the user gave the address as, for messages.
         key_env: environment variable that holds the key; where it is not set, none is sent. The key is read when it is
             sent and is never part of a message, a `repr` or a cache.
@@ -52,8 +54,9 @@ class Http:
     ) -> None:
         if timeout <= 0 or connect <= 0 or connections < 1:
             raise ConfigError(f"timeout={timeout}, connect={connect}, connections={connections}; give positive numbers")
-        self._full = _checked(url, option).rstrip("/")
-        self.url = _without_user(self._full)
+        whole = urlsplit(_checked(url, option).rstrip("/"))
+        self.url = urlunsplit(whole._replace(netloc=whole.netloc.rpartition("@")[2]))
+        self._user, self._password = unquote(whole.username or ""), unquote(whole.password or "")
         self.option, self.key_env = option, key_env
         self._timeout, self._connect, self._connections = timeout, connect, connections
         self._client: httpx2.Client | None = None
@@ -102,9 +105,10 @@ class Http:
         client, httpx, paid = self._opened(), _httpx(), body is not None
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         try:
-            status, headers, data = self._exchange(client, method, self._full + path, content)
+            status, headers, data = self._exchange(client, method, self.url + path, content)
         except httpx.InvalidURL as problem:
-            raise ResourceError(f"{self.url} is no address ({kind_of(problem)}); correct {self.option}") from None
+            why = self._clean(kind_of(problem))
+            raise ResourceError(f"{self.url} is no address ({why}); correct {self.option}") from None
         except httpx.HTTPError as problem:
             raise self._broken(problem, paid) from None
         if not 200 <= status < 300:
@@ -115,13 +119,13 @@ class Http:
             raise Trouble(f"{self.url} sent an answer that is cut off or no JSON", spent=paid) from None
         if not isinstance(answer, dict):
             raise Trouble(f"{self.url} sent JSON that is no object", spent=paid)
-        return answer
+        return dict(without(answer, self._secrets()))
 
     def _exchange(
         self, client: httpx2.Client, method: str, url: str, content: bytes | None
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers in lower case and the whole body, which is read up to a limit."""
-        headers = {"Authorization": f"Bearer {key}"} if (key := self._key()) else {}
+        headers = {"Authorization": shown} if (shown := self._shown()) else {}
         if content is not None:
             headers["Content-Type"] = "application/json"
         data = bytearray()
@@ -144,7 +148,7 @@ class Http:
         return Trouble(self._clean(f"the connection to {self.url} broke ({kind_of(problem)})"), spent=paid)
 
     def _refused(self, status: int, headers: dict[str, str], data: bytes, path: str) -> Exception:
-        said = self._clean(reason_in(data))
+        said = reason_in(data, self._clean)
         told = f"{self.url} answered {status}" + (f" ({said})" if said else "")
         if status in (401, 403):
             how = f"set {self.key_env} to a key that it takes" if self.key_env else "it wants a key"
@@ -158,11 +162,23 @@ class Http:
         return Refusal(told)
 
     def _clean(self, text: str) -> str:
-        """Without the key, should somebody repeat it."""
-        for secret in (self._key(), urlsplit(self._full).password):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+        """Without what nobody may see, should somebody repeat it."""
+        return str(without(text, self._secrets()))
+
+    def _shown(self) -> str:
+        """What the server is shown, "" for nothing: the key, or else the name and password of the address."""
+        if key := self._key():
+            return f"Bearer {key}"
+        return f"Basic {self._basic()}" if self._password else ""
+
+    def _basic(self) -> str:
+        return base64.b64encode(f"{self._user}:{self._password}".encode()).decode()
+
+    def _secrets(self) -> tuple[str, ...]:
+        """Every spelling of the key and the password, the longest first."""
+        key, password = self._key(), self._password
+        known = {key, password, quote(password, safe=""), self._basic() if password else ""} - {""}
+        return tuple(sorted(known, key=len, reverse=True))
 
     def _key(self) -> str:
         key = os.environ.get(self.key_env, "").strip() if self.key_env else ""
@@ -176,7 +192,7 @@ class Http:
                 httpx = _httpx()
                 limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
                 timeout = httpx.Timeout(self._timeout, connect=self._connect, pool=None)
-                own = urlsplit(self._full).hostname in LOOPBACK  # no proxy between us and ourselves
+                own = urlsplit(self.url).hostname in LOOPBACK  # no proxy between us and ourselves
                 self._client = httpx.Client(
                     timeout=timeout,
                     limits=limits,
@@ -207,9 +223,3 @@ def _checked(url: str, option: str) -> str:
     if not good:
         raise ConfigError(f"{option} is no address of a server; give one like http://127.0.0.1:8000/v1")
     return url
-
-
-def _without_user(url: str) -> str:
-    """The address without a user's name and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import email.utils
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 LONGEST_REASON = 200
 """Characters of a server's own words that a sentence of ours repeats."""
@@ -18,8 +19,25 @@ def kind_of(problem: Exception) -> str:
     return (str(problem).strip() or type(problem).__name__)[:LONGEST_REASON]
 
 
-def reason_in(data: bytes) -> str:
-    """What the server says about an error, in one line."""
+def without(value: Any, secrets: Sequence[str]) -> Any:
+    """A text, or JSON with all its texts, in which no secret stands; one inside another goes with the longer."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, "***")
+        return value
+    if isinstance(value, list):
+        return [without(item, secrets) if isinstance(item, str | list | dict) else item for item in value]
+    if isinstance(value, dict):
+        return {without(name, secrets): without(item, secrets) for name, item in value.items()}
+    return value
+
+
+def reason_in(data: bytes, clean: Callable[[str], str] = str) -> str:
+    """What the server says about an error, in one line.
+
+    Args:
+        data: the body. clean: takes out what nobody may see, before the line is cut short.
+    """
     text = data[:65536].decode("utf-8", "replace")
     try:
         body = json.loads(text)
@@ -28,7 +46,7 @@ def reason_in(data: bytes) -> str:
         text = told if isinstance(told, str) else json.dumps(told)
     except (ValueError, RecursionError):
         text = "" if "<" in text else text  # a page of a proxy tells nothing
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = " ".join("".join(c if c.isprintable() else " " for c in clean(text)).split())
     return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 

@@ -51,7 +51,7 @@ def judge_from_options(
         ConfigError: an address that is none, no model, a template that cannot be read.
     """
     if not model:
-        raise ConfigError(f"{option} {url}: no model was named; give --model, as the server lists it under /models")
+        raise ConfigError(f"{option}: no model was named; give --model, as the server lists it under /models")
     own: dict[str, Any] = {}
     if template is not None and load_template(template).scale.kind == "probability":
         own["value_template"] = template

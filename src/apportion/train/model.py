@@ -80,8 +80,10 @@ def smollm2() -> tuple[Any, Any]:
         )
     folder = Path(found.submodule_search_locations[0])
     file = next(folder.glob("*.gguf")).name
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), gguf_file=file)
-    read = AutoModelForCausalLM.from_pretrained(str(folder), gguf_file=file, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), gguf_file=file, trust_remote_code=False)
+    read = AutoModelForCausalLM.from_pretrained(
+        str(folder), gguf_file=file, dtype=torch.float32, trust_remote_code=False
+    )
     shape = copy.deepcopy(read.config)
     if hasattr(shape, "quantization_config"):
         del shape.quantization_config
@@ -114,8 +116,10 @@ def longest_context(model: Any) -> int | None:
 
 def _from_folder(name: str) -> tuple[Any, Any]:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, use_safetensors=True)
+        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(
+            name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        )
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         raise ConfigError(f"no model can be loaded from {name!r} ({first}); give a folder or a hub name") from None

@@ -208,7 +208,7 @@ def _same_work(out: Path, settings: dict[str, Any], policy: Policy, pairs: Seque
     if not resume:
         if checkpoints(out / "checkpoints"):
             raise ConfigError(f"{out} holds checkpoints of an earlier run; resume it, or give another folder")
-        out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
         with atomic_write(path) as file:
             file.write(json.dumps(told, indent=1).encode() + b"\n")
         return

@@ -74,7 +74,7 @@ def group_files(
     runner = engine_of(engine)
     folder = Path(out)
     _check_apart(folder, sources)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     shards = _shards(sources)
     inputs = {source.path: identity(source.path) for source in sources}
     run = {
@@ -113,7 +113,7 @@ def _spool(
     how: tuple[int, str | None, str | None, bool],
     before: int,
 ) -> None:
-    spool.mkdir(exist_ok=True)
+    spool.mkdir(mode=0o700, exist_ok=True)
     shards, form, group_by, skip_bad = how
     left = {
         _input(source): (spool_file, (source.path, str(spool), k, shards, form, group_by, skip_bad))

@@ -86,7 +86,7 @@ def assign_files(
     runner = engine_of(engine)
     folder = Path(out)
     _check_apart(folder, sources)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with journal(folder, {**plan.header, "skip_bad": skip_bad}) as book:
         _check_gone(book, sources, folder)
         sweep(folder)
@@ -95,7 +95,7 @@ def assign_files(
         done = len(sources) - len(todo)
         jobs = {s.name: (credit_file, (s, str(folder / s.name), plan, groups[s.name])) for s in todo}
         for job in todo:
-            (folder / job.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / job.name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if told is not None:
             told(done, len(sources), "")
         for name, entry in runner.run(jobs):
@@ -144,7 +144,7 @@ def _whole(sources: Sequence[Source], given: str, folder: Path) -> dict[str, int
     """Groups of each file, once it is known that every group is whole in one."""
     place = folder / SCAN
     shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
-    place.mkdir()
+    place.mkdir(mode=0o700)
     try:
         spills = [place / f"{k}.u8" for k in range(len(sources))]
         groups = {s.name: scan_groups(s.path, str(spill))["groups"] for s, spill in zip(sources, spills, strict=True)}

@@ -189,7 +189,7 @@ def _credits(out: Path) -> list[Credit]:
 def _decoder(start: Path) -> Callable[[Any], list[str]]:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(start))
+    tokenizer = AutoTokenizer.from_pretrained(str(start), trust_remote_code=False)
     return lambda ids: [str(tokenizer.decode([int(i)])) for i in ids]
 
 
