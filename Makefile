@@ -16,6 +16,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints/known-good.txt
+DOCS_STAMP := $(VENV)/.docs-installed
+DOCS_CONSTRAINTS := constraints/docs.txt
 PIP := $(PY) -m pip --disable-pip-version-check install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS)
 
 # verl needs an older transformers, so it has an environment of its own, which looks for the rest in $(VENV).
@@ -131,6 +133,15 @@ results: $(STAMP) ## tables and figures of docs/results.md from the stored resul
 
 licences: $(STAMP) ## write docs/licences.md from the packages that are installed
 	$(PY) .ci/licences.py
+
+$(DOCS_STAMP): $(STAMP) $(DOCS_CONSTRAINTS)
+	@$(PIP) -c $(CONSTRAINTS) -c $(DOCS_CONSTRAINTS) -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP) ## the documentation as a site in build/site: code run, links checked, warnings are errors
+	$(THREADS) $(PY) -m pytest -m "slow or not slow" -n $(JOBS) tests/test_docs.py tests/test_docs_site.py
+	$(THREADS) NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+	@$(PY) .ci/site/check_built.py build/site
 
 bench: $(STAMP) ## time against the peers, as ratios measured in one run; precision and recall of the checks
 	$(PY) -m apportion.bench.speed
