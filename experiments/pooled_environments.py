@@ -45,14 +45,14 @@ WORLDS = {
         about="BabyAI GoToLocalS5N2: two things in a small room, walk up to the one named; the view ahead in words",
         settings={"env": "babyai", "env_options": {"level": "BabyAI-GoToLocalS5N2-v0", "max_steps": 16}, "warmup": 5},
         clone={"clone_episodes": 30, "clone_epochs": 5},
-        tokens=36_000,
+        tokens=18_000,
         held_out=128,
     ),
     "colspec": World(
         about="find out by questions what function somebody wants, then write it; hidden unit tests pay",
         settings={"env": "colspec", "warmup": 5, "tasks": 6},
         clone={"clone_episodes": 40, "clone_epochs": 5},
-        tokens=3_000,
+        tokens=2_000,
         held_out=64,
     ),
 }

@@ -2,6 +2,7 @@
 
 import pytest
 
+import apportion as ap
 from apportion.errors import ConfigError, FormatError, UnknownName
 from apportion.train import TrainConfig
 
@@ -117,3 +118,22 @@ def test_a_wrong_flag_gets_a_sentence(flag, sentence):
     with pytest.raises(ConfigError) as error:
         TrainConfig().with_overrides([flag])
     assert sentence in str(error.value)
+
+
+def test_the_cut_may_say_what_counts_as_one_state():
+    steps = [
+        ap.Step(observation=f"12:0{k}:00 hall, request 5f0c{k}aa1-9b1d-4a7e-8c3d-0123456789ab", action="go")
+        for k in range(2)
+    ]
+    batch = ap.Batch.from_trajectories([ap.Trajectory([step], group="g", outcome=1.0) for step in steps])
+    plain = TrainConfig(method="pooled").units(batch)
+    named = TrainConfig(method="pooled", unit="step(state='normalised')")
+    assert named.cut == "step"
+    assert len(set(plain.state_S)) == 2
+    assert len(set(named.units(batch).state_S)) == 1
+    for unit, says in (
+        ("step(stat='near')", "by_step takes no stat; it takes state"),
+        ("step | turn", "give one level"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            TrainConfig(method="pooled", unit=unit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from apportion.assign import assign, check_expression, check_level, parse, required_cut
-from apportion.assign.expression import Leaf, leaves
+from apportion.assign.cutting import check_cut, options_of, read_cut
+from apportion.assign.expression import leaves
 from apportion.credit import Credit
 from apportion.data import Batch
 from apportion.errors import ConfigError
@@ -42,16 +42,11 @@ class Crediting:
     def __post_init__(self) -> None:
         check_expression(self.method, self.params)
         level, options = self.cut
-        if level not in CUTS:
-            raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+        check_cut(level, options)
         check_level(self.method, level)
-        takes = list(inspect.signature(CUTS[level]).parameters)[1:]
-        for name in options:
-            if name not in takes:
-                raise ConfigError(f"by_{level} takes no {name}; it takes {', '.join(takes) or 'no options'}")
         if self.states not in STATES:
             raise ConfigError(f"no state rule named {self.states!r}; there are {', '.join(STATES)}")
-        if self.states != "exact" and "state" not in takes:
+        if self.states != "exact" and "state" not in options_of(level):
             raise ConfigError(f"states={self.states!r} needs units with states, and by_{level} has none")
         if self.asks and self.ask is None:
             raise ConfigError(f"{self.method!r} asks somebody for more than the rollouts; give ask=Asker(...)")
@@ -59,10 +54,7 @@ class Crediting:
     @property
     def cut(self) -> tuple[str, dict[str, Any]]:
         """Level and options."""
-        node = parse(self.unit or required_cut(self.method))
-        if not isinstance(node, Leaf):
-            raise ConfigError(f"unit is {self.unit!r}; give one level, like 'step' or \"segment(by='newline')\"")
-        return node.name, dict(node.params)
+        return read_cut(self.unit or required_cut(self.method))
 
     @property
     def asks(self) -> bool:

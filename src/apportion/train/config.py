@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from apportion.assign import check_expression, check_level, required_cut
+from apportion.assign.cutting import check_cut, read_cut
+from apportion.data import Batch
 from apportion.errors import ConfigError, FormatError, missing_extra
 from apportion.losses import AGGREGATIONS, bind
 from apportion.train.fitted import readers_of
-from apportion.units import CUTS
+from apportion.units import CUTS, Units
 
 EVAL_SEED = 1_000_000
 CLONE_SEED = 2_000_000
@@ -60,7 +62,7 @@ class TrainConfig:
             without that gigpo.
         credit, credit_params: a credit model that learns beside the policy, "archer", "value_head", "agentprm" or
             "implicit_reward", see `train.companion`; or the folder of a fitted one, which stays as it is.
-        unit: cut; None = the one the method is made for.
+        unit: cut, with options in brackets, ``"step(state='normalised')"``; None = the one the method is made for.
         loss, loss_params, aggregation, aggregation_length: see `apportion.losses`.
         rows: what "seq-" aggregations call a sequence, "trajectory" or "sequence" (one prompt with its action).
         tasks, rollouts: tasks per iteration, rollouts per task from the same start state.
@@ -190,13 +192,24 @@ class TrainConfig:
         check_expression(self.method, self.method_params)
         if self.cut not in CUTS:
             raise ConfigError(f"unit is {self.cut!r}; give one of {', '.join(CUTS)}")
+        check_cut(*self._read_cut)
         check_level(self.method, self.cut)
         bind(self.loss, self.loss_params)
 
     @property
     def cut(self) -> str:
         """Level of the units that credit is given to."""
-        return self.unit if self.unit is not None else required_cut(self.method)
+        return self._read_cut[0]
+
+    @property
+    def _read_cut(self) -> tuple[str, dict[str, Any]]:
+        return read_cut(self.unit if self.unit is not None else required_cut(self.method))
+
+    def units(self, batch: Batch) -> Units:
+        """A batch, cut."""
+        level, options = self._read_cut
+        units: Units = CUTS[level](batch, **options)
+        return units
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any], at: str = "config") -> TrainConfig:

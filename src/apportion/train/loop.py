@@ -33,7 +33,7 @@ from apportion.train.policy import Policy
 from apportion.train.rehearsal import rehearse
 from apportion.train.rollout import Collector, Rollouts
 from apportion.train.update import Objective, Tally, check_drift, minimise
-from apportion.units import CUTS, Units
+from apportion.units import Units
 
 TRAIN_STREAM, ORDER_STREAM = 1, 5
 
@@ -264,7 +264,7 @@ class _Run:
         clock.lap("collect")
         batch = Batch.from_trajectories(collected.trajectories)
         clock.lap("batch")
-        units = CUTS[config.cut](batch)
+        units = config.units(batch)
         critic: dict[str, Any] = {}
         if self.companion is not None:
             clock.lap("credit")

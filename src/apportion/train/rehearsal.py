@@ -9,7 +9,6 @@ from apportion.train.companion import Companion
 from apportion.train.config import TRAIN_SEED, TrainConfig
 from apportion.train.policy import Policy
 from apportion.train.rollout import Collector
-from apportion.units import CUTS
 
 REHEARSAL_STREAM = 6
 
@@ -27,7 +26,7 @@ def rehearse(config: TrainConfig, collector: Collector, policy: Policy, companio
     seed = TRAIN_SEED * (config.seed + 1)
     played = collector.collect(policy, [seed], rollouts=2, stream=(config.seed, REHEARSAL_STREAM))
     try:
-        units = CUTS[config.cut](Batch.from_trajectories(played.trajectories))
+        units = config.units(Batch.from_trajectories(played.trajectories))
         units = units if companion is None else companion.told(units)
         asked = whom_asks(config.method, units, **config.method_params)
         if not asked:
