@@ -380,3 +380,20 @@ def test_what_it_refuses():
         assign("pure", units, form="min")
     with pytest.raises(ConfigError, match="pure: form='grid_min' has no rewards of single steps for baseline='step'"):
         assign("pure", units, form="grid_min", baseline="step")
+
+
+def test_the_part_of_a_fitted_model_is_read_where_it_is_there_and_another_where_it_is_named():
+    steps = [
+        [Step(prompt_ids=[1], ids=[2], reward=0.0, rewards={"prm": r, "other": -r}) for r in row]
+        for row in ([0.9, -0.5], [0.2, 0.4])
+    ]
+    batch = Batch.from_trajectories(Trajectory(row, group="g", outcome=float(n)) for n, row in enumerate(steps))
+    units = by_step(batch)
+    got = assign("pure", units)
+    np.testing.assert_array_equal(got.advantage_S, assign("pure", units, process="prm").advantage_S)
+    assert not np.allclose(got.advantage_S, assign("pure", units, process="other").advantage_S)
+    bare = Batch.from_trajectories(
+        Trajectory([Step(prompt_ids=[1], ids=[2], reward=s.rewards["prm"]) for s in row], group="g", outcome=float(n))
+        for n, row in enumerate(steps)
+    )
+    np.testing.assert_allclose(got.advantage_S, assign("pure", by_step(bare)).advantage_S, atol=1e-12)

@@ -65,6 +65,9 @@ def fit(
 def evaluate(
     path: Path = typer.Argument(help="Rollouts, as for assign."),
     folder: Path = typer.Option(..., "--model", help="Folder of a fitted model."),
+    labels: str = typer.Option(
+        None, "--labels", help="For prm: a part of the rewards, or a file of credit; default what it was fitted to."
+    ),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
@@ -73,7 +76,11 @@ def evaluate(
 
     Example: apportion models eval fresh.jsonl --model values/
     """
-    found = load_model(folder).measure(read_rollouts(path, form=form, group_by=None, skip_bad=skip_bad))
+    model = load_model(folder)
+    if labels is not None and not hasattr(model, "labels"):
+        raise ConfigError(f"{folder} holds a {type(model).__name__}, which is measured by outcomes; drop --labels")
+    batch = read_rollouts(path, form=form, group_by=None, skip_bad=skip_bad)
+    found = model.measure(batch) if labels is None else model.measure(batch, labels=labels)
     if json:
         emit_json({"schema": "apportion.models.eval/1", "model": str(folder), **found})
         return
