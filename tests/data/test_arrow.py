@@ -11,7 +11,7 @@ from apportion.data import (
     Step,
     Trajectory,
     arrow,
-    columnar,
+    columnar_write,
     read,
     read_arrow,
     stream_arrow,
@@ -54,7 +54,7 @@ def test_many_record_batches_in_order(folder, monkeypatch):
 def test_a_batch_is_not_checked_twice_and_gives_the_same_file(folder, monkeypatch):
     batch = Batch.from_trajectories(random_trajectories(3, groups=4))
     write("list.arrow", list(batch))
-    monkeypatch.setattr(columnar, "check_trajectory", lambda *_: pytest.fail("checked again"))
+    monkeypatch.setattr(columnar_write, "check_trajectory", lambda *_: pytest.fail("checked again"))
     write("batch.arrow", batch)
     assert (folder / "batch.arrow").read_bytes() == (folder / "list.arrow").read_bytes()
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from apportion.data import Batch, Step, Trajectory
-from apportion.data.columnar import record_batches, schema_of
+from apportion.data.columnar import schema_of
+from apportion.data.columnar_write import record_batches
 from apportion.data.lean import NotLean, Unread, unread
 from apportion.data.lean_read import lean_batch
 from apportion.errors import ApportionError

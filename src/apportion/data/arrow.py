@@ -12,7 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from apportion.data.atomic import atomic_write
-from apportion.data.columnar import arrow, check_columns, first_line, found, record_batches, schema_of
+from apportion.data.columnar import arrow, first_line, schema_of
+from apportion.data.columnar_read import check_columns, found
+from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory

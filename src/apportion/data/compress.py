@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, cast
 from apportion.errors import FormatError, missing_extra
 
 BUFFER = 2**18
-"""Bytes read at a time. A line of token ids has a hundred thousand, and one that is put together from several reads costs
-four times as much as one that is found whole."""
+"""Bytes read at a time. A line of token ids has a hundred thousand, and one that is put together from several reads
+costs four times as much as one that is found whole."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 FREE, RATIO = 1 << 28, 200
 """A packed file may unpack to this many bytes whatever its size, and beyond that to this many times its size: logs pack

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.data.atomic import atomic_write
-from apportion.errors import DataError, FormatError
+from apportion.errors import DataError, FormatError, other_version
 
 SCHEMA = "apportion.pairs/1"
 SIDES = ("chosen", "rejected")
@@ -109,7 +109,7 @@ class TurnPair:
         """
         known = {f.name for f in fields(cls)}
         if row.get("schema", SCHEMA) != SCHEMA:
-            raise DataError(f"written as {row['schema']!r}, this version reads {SCHEMA!r}")
+            raise DataError(other_version(row["schema"], SCHEMA, "make the pairs again"))
         lacking = [name for name in ("prompt_ids", "chosen_ids", "rejected_ids") if name not in row]
         if lacking:
             raise DataError(

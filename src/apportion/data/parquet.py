@@ -13,16 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from apportion.data.atomic import atomic_write
-from apportion.data.columnar import (
-    STEP_COLUMNS,
-    TOKENS,
-    arrow,
-    check_columns,
-    first_line,
-    found,
-    record_batches,
-    schema_of,
-)
+from apportion.data.columnar import STEP_COLUMNS, TOKENS, arrow, first_line, schema_of
+from apportion.data.columnar_read import check_columns, found
+from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.data.columnar import check_columns, first_line
+from apportion.data.columnar import first_line
+from apportion.data.columnar_read import check_columns
 from apportion.errors import FormatError
 from apportion.numerics import IntArray
 

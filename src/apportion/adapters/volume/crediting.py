@@ -19,7 +19,8 @@ from apportion.credit.columns import ColumnsWriter, Piece, piece_of
 from apportion.data import Batch, Trajectory
 from apportion.data.atomic import atomic_write
 from apportion.data.check import without_repeated_ids
-from apportion.data.columnar import arrow, found
+from apportion.data.columnar import arrow
+from apportion.data.columnar_read import found
 from apportion.data.lean import NotLean
 from apportion.data.lean_read import ROW_COLUMNS, lean_batch, lean_columns
 from apportion.errors import ApportionError, DataError, FormatError

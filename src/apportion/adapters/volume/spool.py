@@ -15,7 +15,8 @@ import numpy as np
 
 from apportion.adapters.volume.chunks import batches, groups_of, joined, open_parquet
 from apportion.adapters.volume.groups import group_digest
-from apportion.data.columnar import arrow, record_batches, schema_of
+from apportion.data.columnar import arrow, schema_of
+from apportion.data.columnar_write import record_batches
 from apportion.errors import FormatError
 from apportion.numerics import IntArray
 

@@ -1,0 +1,140 @@
+"""Trajectories to record batches of Arrow, in the columns of `columnar`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from apportion.data.batch import Batch
+from apportion.data.check import check_trajectory, where
+from apportion.data.columnar import STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of
+from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
+from apportion.data.trajectory import Step, Trajectory
+
+
+def record_batches(
+    pa: ModuleType, schema: Any, trajectories: Iterable[Trajectory], *, rows: int, weight: int
+) -> Iterator[Any]:
+    """Batches of up to ``rows`` trajectories, or of about ``weight`` tokens and characters.
+
+    They are checked on the way, but for those of a `Batch`, which were when it was built.
+
+    Raises:
+        DataError: a trajectory breaks a precondition.
+    """
+    checked = isinstance(trajectories, Batch)
+    waiting: list[tuple[str, Trajectory]] = []
+    heavy = 0
+    for count, trajectory in enumerate(trajectories):
+        at = where(count, trajectory)
+        if not checked:
+            check_trajectory(trajectory, at)
+        waiting.append((at, trajectory))
+        heavy += _weight(trajectory)
+        if len(waiting) >= rows or heavy >= weight:
+            yield _batch(pa, schema, waiting)
+            waiting, heavy = [], 0
+    if waiting:
+        yield _batch(pa, schema, waiting)
+
+
+def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]]) -> Any:
+    try:
+        return _columns(pa, schema, named, [None] * len(named))
+    except UnicodeEncodeError:  # one of them holds half a surrogate pair; that is rare, and known once it was tried
+        exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
+        return _columns(pa, schema, named, exact)
+
+
+def _columns(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]], exact: Sequence[str | None]) -> Any:
+    """One record batch; texts that UTF-8 cannot hold are told apart only where some trajectory is given ``exact``."""
+    shown = exact.count(None) < len(exact)
+    steps = [(f"{at}, step {s}", step) for at, trajectory in named for s, step in enumerate(trajectory.steps)]
+    nested = schema.field("steps").type
+    inner = [
+        _filled(pa, steps, name, kind, nested.value_type.field(column_of(name, kind)).type, shown)
+        for name, kind in STEP_COLUMNS.items()
+    ]
+    offsets = np.cumsum([0] + [len(trajectory.steps) for _, trajectory in named]).astype(np.int32)
+    columns = [
+        pa.array(exact, type=schema.field("exact_json").type)
+        if name == "exact"
+        else _filled(pa, named, name, kind, schema.field(column_of(name, kind)).type, shown)
+        for name, kind in TRAJECTORY_COLUMNS.items()
+    ]
+    structs = pa.StructArray.from_arrays(inner, fields=list(nested.value_type))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), structs, type=nested)
+    return pa.RecordBatch.from_arrays([*columns, lists], schema=schema)
+
+
+def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind: str, type: Any, shown: bool) -> Any:
+    """One column of all steps or trajectories; most are empty, and those cost little."""
+    values = list(map(attrgetter(name), [holder for _, holder in holders]))
+    if kind in TOKENS:
+        return _lists(pa, values, type, np.int32 if kind == "ids" else np.float64)
+    if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
+        return pa.nulls(len(values), type)
+    if kind == "json" or (shown and kind in ("string", "strings")):
+        values = [_cell(value, name, kind, at) for value, (at, _) in zip(values, holders, strict=True)]
+    return pa.array(values, type=type)
+
+
+def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any, dtype: Any) -> Any:
+    """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
+    told = [array for array in arrays if array is not None]
+    if not told:
+        return pa.nulls(len(arrays), kind)
+    size = np.array([0 if array is None else len(array) for array in arrays], dtype=np.int64)
+    offset = np.append(0, np.cumsum(size)).astype(np.int32)
+    absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
+    values = pa.array(np.concatenate(told, dtype=dtype, casting="same_kind"))
+    return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
+
+
+def _cell(value: Any, name: str, kind: str, at: str) -> Any:
+    if kind == "json":
+        if not value:
+            return None
+        if name in NAMED:
+            return json.dumps(by_name(value), allow_nan=False)
+        check_json(dict(value), f"{at}: {name}")
+        return json.dumps(dict(value), allow_nan=False)
+    if value is None:
+        return None
+    return _shown(value) if kind == "string" else [_shown(item) for item in value]
+
+
+def _shown(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+    return text
+
+
+def _is_utf8(trajectory: Trajectory) -> bool:
+    holders: list[tuple[Step | Trajectory, dict[str, str]]] = [(trajectory, TRAJECTORY_COLUMNS)]
+    holders += [(step, STEP_COLUMNS) for step in trajectory.steps]
+    for holder, columns in holders:
+        for name, kind in columns.items():
+            value = getattr(holder, name) if kind in ("string", "strings") else None
+            for text in (value or ()) if kind == "strings" else (value or "",):
+                if not text.isascii() and _shown(text) != text:
+                    return False
+    return True
+
+
+def _weight(trajectory: Trajectory) -> int:
+    """Tokens and characters, roughly what a trajectory costs a reader."""
+    out = 0
+    for step in trajectory.steps:
+        out += len(step.observation or "") + len(step.action or "") + len(step.state or "")
+        out += len(step.prompt_ids) if step.prompt_ids is not None else 0
+        size = len(step.ids) if step.ids is not None else 0
+        out += size + 20 * size * len(step.columns)  # a number as text
+    return out
