@@ -70,3 +70,17 @@ def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:
     return MissingExtra(
         f"{feature} needs the package {package!r}, which is not installed; run `pip install 'apportion[{extra}]'`"
     )
+
+
+def other_version(found: object, ours: str, otherwise: str) -> str:
+    """The end of the sentence for a file whose schema is not read.
+
+    Args:
+        found: what the file says, as "apportion.checkpoint/2". ours: the newest that is read, "apportion.checkpoint/1".
+        otherwise: what to do where it is of no later version of ours.
+    """
+    name, _, version = str(found).rpartition("/")
+    ours_name, _, newest = ours.rpartition("/")
+    if name == ours_name and version.isdecimal() and int(version) > int(newest):
+        return f"written as {found!r} by a newer apportion, and this one reads up to {ours!r}; update apportion"
+    return f"written as {str(found)[:80]!r}, and this apportion reads {ours!r}; {otherwise}"

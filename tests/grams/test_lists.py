@@ -47,8 +47,8 @@ def test_ids_in_every_spelling():
 
 BAD = {
     "not json": "not JSON",
-    "[]": "the schema is 'list', expected 'apportion.grams/1'",
-    '{"schema": "other"}': "the schema is 'other'",
+    "[]": "written as 'list', and this apportion reads 'apportion.grams/1'",
+    '{"schema": "other"}': "written as 'other'",
     '{"schema": "apportion.grams/1"}': "'grams' must be a list and 'provenance' an object",
     '{"schema": "apportion.grams/1", "grams": [1]}': "gram 0 is not an object",
     '{"schema": "apportion.grams/1", "grams": [{"text": " "}]}': "gram 0: 'text' is ' '; give a phrase",

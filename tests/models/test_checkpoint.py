@@ -117,7 +117,7 @@ def test_what_is_of_another_run_is_refused(tmp_path):
         load_checkpoint(tmp_path, wide, torch.optim.AdamW(wide.parameters()))
     state = tmp_path / "000001" / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "format": "apportion.checkpoint/9"}))
-    with pytest.raises(CheckpointError, match=r"written as 'apportion\.checkpoint/9', this version reads"):
+    with pytest.raises(CheckpointError, match=r"written as 'apportion\.checkpoint/9' by a newer apportion"):
         load_checkpoint(tmp_path, model, optimizer)
 
 

@@ -150,7 +150,7 @@ def test_a_later_schema_is_not_touched(tmp_path):
     db = sqlite3.connect(tmp_path / "c")
     db.execute("PRAGMA user_version = 2")
     db.close()
-    with pytest.raises(ConfigError, match="schema 2, this version reads 1"):
+    with pytest.raises(ConfigError, match="schema 2 of a newer apportion, and this one reads up to 1"):
         Cache(tmp_path / "c")
 
 

@@ -19,7 +19,7 @@ from apportion.data.columnar import arrow, first_line
 from apportion.data.jsonl import parse
 from apportion.data.parquet import stream_parquet
 from apportion.data.skipped import Skipped
-from apportion.errors import ApportionError, FormatError
+from apportion.errors import ApportionError, FormatError, other_version
 from apportion.numerics import Array, FloatArray
 from apportion.units import CUTS, Units
 
@@ -61,8 +61,9 @@ def read_columns(path: str | os.PathLike[str]) -> Credit:
 
 
 def _header(header: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
-    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        raise FormatError(f"{path}: its header is not of schema {SCHEMA!r}; update apportion, or write it again")
+    schema = header.get("schema") if isinstance(header, dict) else None
+    if not isinstance(header, dict) or schema != SCHEMA:
+        raise FormatError(f"{path}: {other_version(schema, SCHEMA, 'write it again')}")
     for name, kind in FIELDS.items():
         if not isinstance(header.get(name), kind):
             raise FormatError(f"{path}: header field {name!r} is missing or no {kind.__name__}; write the file again")

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from apportion.data.atomic import atomic_write
-from apportion.errors import FormatError
+from apportion.errors import FormatError, other_version
 
 SCHEMA = "apportion.grams/1"
 LARGEST = 64 * 2**20
@@ -98,9 +98,7 @@ def _parsed(content: bytes, where: str) -> GramList:
         ) from None
     if not isinstance(told, dict) or told.get("schema") != SCHEMA:
         got = told.get("schema") if isinstance(told, dict) else type(told).__name__
-        raise FormatError(
-            f"{where}: the schema is {got!r}, expected {SCHEMA!r}; make a list with `apportion grams build`"
-        )
+        raise FormatError(f"{where}: {other_version(got, SCHEMA, 'make a list with `apportion grams build`')}")
     rows, provenance = told.get("grams"), told.get("provenance", {})
     if not isinstance(rows, list) or not isinstance(provenance, dict):
         raise FormatError(f"{where}: 'grams' must be a list and 'provenance' an object")

@@ -105,6 +105,10 @@ class Memory:
             DataError: another format, or arrays that do not fit each other.
         """
         try:
+            if isinstance(values["format"], int) and values["format"] > FORMAT:
+                raise DataError(
+                    f"memory: format {values['format']} of a newer apportion, this one reads {FORMAT}; update it"
+                )
             if values["format"] != FORMAT or tuple(values["decays"]) != DECAYS:
                 raise DataError(f"memory: format {values['format']} with decays {values['decays']}; start without it")
             key = np.array(values["key"], dtype=np.uint64)

@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from apportion.errors import CheckpointError
+from apportion.errors import CheckpointError, other_version
 
 FORMAT = "apportion.checkpoint/1"
 FILES = ("model.safetensors", "optimizer.safetensors", "random.safetensors")
@@ -131,7 +131,7 @@ def _checked_state(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: state.json cannot be read ({error})") from None
     if written_by != FORMAT:
-        raise CheckpointError(f"{path}: written as {written_by!r}, this version reads {FORMAT!r}")
+        raise CheckpointError(f"{path}: {other_version(written_by, FORMAT, 'begin the run again')}")
     for name in FILES:
         file = path / name
         if not file.is_file() or _digest(file) != digests.get(name):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 
 from apportion.data.atomic import atomic_write
-from apportion.errors import CheckpointError
+from apportion.errors import CheckpointError, other_version
 
 FORMAT = "apportion.credit-model/1"
 
@@ -60,7 +60,7 @@ def described(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as problem:
         raise CheckpointError(f"{folder}/model.json cannot be read ({problem}); fit the model again") from None
     if version != FORMAT:
-        raise CheckpointError(f"{folder}: written as {version!r}, this version reads {FORMAT!r}; fit the model again")
+        raise CheckpointError(f"{folder}: {other_version(version, FORMAT, 'fit the model again')}")
     if kind is not None and found != kind:
         raise CheckpointError(f"{folder} holds a {found}, not a {kind}; load it with {found}.load")
     return dict(facts)

@@ -213,8 +213,13 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
             tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and application != APPLICATION:
                 raise ConfigError("the file is a database of something else; give another name for the cache")
+            if tables and version > SCHEMA:
+                raise ConfigError(
+                    f"the cache has schema {version} of a newer apportion, and this one reads up to {SCHEMA}; update "
+                    "apportion, or give another name"
+                )
             if tables and version != SCHEMA:
-                raise ConfigError(f"the cache has schema {version}, this version reads {SCHEMA}; give another name")
+                raise ConfigError(f"the cache has schema {version}, this apportion reads {SCHEMA}; give another name")
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute(
