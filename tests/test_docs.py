@@ -177,3 +177,33 @@ def test_the_survey_is_told_row_by_row():
 def test_a_wrong_row_of_the_survey_is_found(before, after, sentence):
     assert before in SURVEY
     assert any(sentence in one for one in survey_problems(SURVEY.replace(before, after, 1)))
+
+
+def python_of(name, folder, monkeypatch):
+    """What a page of docs/ leaves behind when its Python has run."""
+    monkeypatch.chdir(folder)
+    space = {"__name__": "page"}
+    for block in blocks((ROOT / "docs" / name).read_text()):
+        if block.language == "python":
+            exec(compile(block.code, name, "exec"), space)  # noqa: S102 - our own docs
+    return space
+
+
+def test_the_numbers_of_the_first_page_are_what_its_code_gives(tmp_path, monkeypatch):
+    credit = python_of("start.md", tmp_path, monkeypatch)["credit"]
+    said = re.findall(r"^\|.*\| ([+−]\d\.\d\d) \|$", (ROOT / "docs" / "start.md").read_text(), re.M)
+    given = [f"{x:+.2f}".replace("-", "−") for x in credit.advantage_S]
+    assert len(said) == 6
+    assert said == given[:6]
+    assert given[6:] == given[:3]  # the second success, which the table leaves out
+
+
+def test_what_the_page_of_ideas_says_is_so(tmp_path, monkeypatch):
+    space = python_of("ideas.md", tmp_path, monkeypatch)
+    cut = [len(space[name]) for name in ("steps", "episodes")]
+    assert [*cut, int(space["batch"].sampled_T.sum())] == [4, 3, 12]
+    assert space["credit"].advantage_S.tolist() == [0.5, 0.5, -0.5, 0]
+    assert space["credit"].known_S.tolist() == [True, True, True, False]
+    assert space["credit"].notes["unknown_trajectories"] == 1
+    assert space["sure"].train_S is None or space["sure"].train_S.all()
+    assert list(space["both"].parts) == ["grpo", "anchor"]

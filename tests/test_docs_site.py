@@ -162,6 +162,23 @@ def test_a_method_without_a_page_or_a_name_without_an_entry_is_found(site, tmp_p
     assert found == ["the method gigpo has no page", "the reference has no entry for apportion.y"]
 
 
+def test_entries_that_share_a_line_are_told_apart():
+    pytest.importorskip("griffe", reason="the generator is in the extra docs; `make docs` brings it")
+    sys.path.insert(0, str(ROOT / ".ci" / "site"))
+    try:
+        apart = importlib.import_module("entries").apart
+    finally:
+        sys.path.remove(str(ROOT / ".ci" / "site"))
+    doc = (
+        "What.\n\nArgs:\n    lam, gamma: in\n        [0, 1]. on: a. b: not: c\n    k: x. y: z\n\nReturns:\n    a, b: c"
+    )
+    assert apart(doc, {"on", "k"}) == (
+        "What.\n\nArgs:\n    lam: in\n        [0, 1].\n    gamma: in\n        [0, 1].\n    on: a. b: not: c\n    k: x. y: z\n\n"
+        "Returns:\n    a, b: c"
+    )
+    assert apart("Nothing to do.", set()) == "Nothing to do."
+
+
 @pytest.mark.slow
 def test_the_build_fails_on_dead_links_and_pages_that_nobody_leads_to(tmp_path):
     pytest.importorskip("mkdocs", reason="the generator is in the extra docs; `make docs` brings it")

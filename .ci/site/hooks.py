@@ -71,4 +71,5 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     if page.file.generated_by:
         return markdown
     text, _ = links.rewrite(markdown, repo_path=f"docs/{path}", page=path)
+    text = links.outside_fences(text, links.papers_linked)
     return method_page.linked(text) if path in LINKED else text

@@ -12,6 +12,7 @@ FROM_ROOT = "repo:"
 """Generated pages write links to files as ``](repo:src/…)``."""
 
 LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))")
+PAPER = re.compile(r"(?:arXiv:|(?<=\| ))(\d{4}\.\d{5})(?= \||\b)")
 FENCED = re.compile(r"^(?P<fence> *(?:```+|~~~+)).*?^(?P=fence)[`~]* *$", re.M | re.S)
 ELSEWHERE = ("http://", "https://", "mailto:", "#")
 MOVED = {
@@ -69,6 +70,14 @@ def rewrite(text: str, *, repo_path: str, page: str) -> tuple[str, set[str]]:
         return relative(led_to, page) + mark + anchor
 
     return outside_fences(text, lambda part: LINK.sub(moved, part)), wanted
+
+
+def papers_linked(text: str) -> str:
+    """Numbers of arXiv as links, but in code and where they are links already."""
+    parts = re.split(r"(`[^`]*`|\[[^\]]*\]\([^)]*\))", text)
+    return "".join(
+        part if part.startswith(("`", "[")) else PAPER.sub(r"[\g<0>](https://arxiv.org/abs/\1)", part) for part in parts
+    )
 
 
 def relative(target: str, page: str) -> str:

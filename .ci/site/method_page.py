@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
-from links import ROOT
+from links import ROOT, papers_linked
 from method_facts import COLUMNS, FAMILIES, LAWS, asked, columns_told, cost_class, source_link
 from worked import examples, try_it
 
@@ -61,9 +62,14 @@ def overview() -> str:
 def page(spec: MethodSpec) -> str:
     """Everything that the project knows about one method."""
     told = describe(spec.name)
-    summary = told.summary[:1].upper() + told.summary[1:]
-    parts = [f"# {spec.name}", prose(summary), facts(spec), "## Formula", f"```text\n{told.formula}\n```"]
-    parts += ["## When to use it, and when it is wrong", prose(told.sections["Use"]), *guidance(spec)]
+    parts = [
+        f"# {spec.name}",
+        prose(sentence(told.summary)),
+        facts(spec),
+        "## Formula",
+        f"```text\n{textwrap.dedent(told.formula)}\n```",
+    ]
+    parts += ["## When to use it, and when it is wrong", prose(sentence(told.sections["Use"])), *guidance(spec)]
     parts += ["## Use it", try_it(spec)]
     parts += ["## Parameters", parameters(spec)]
     parts += ["## Worked example", *examples(spec)]
@@ -153,7 +159,12 @@ def paper(name: str) -> str:
     match = re.search(rf"^## {name}\n\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     if not match:
         raise ValueError(f"docs/papers.md has no paragraph about {name}; write one")
-    return match[1].strip().replace("](", "](../").replace("](../http", "](http")
+    return papers_linked(match[1].strip().replace("](", "](../").replace("](../http", "](http"))
+
+
+def sentence(text: str) -> str:
+    """With a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def prose(text: str) -> str:

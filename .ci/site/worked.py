@@ -52,9 +52,7 @@ def try_it(spec: MethodSpec) -> str:
         lines.append(f'credit = ap.assign("{spec.name}", units{options})')
         flags = "".join(f" --{key.replace('_', '-')} {value}" for key, value in params.items())
         shell = f"apportion assign runs.jsonl --method {spec.name}{flags} --out credit.parquet"
-    lines.append(
-        "credit.advantage_S, credit.parts, credit.notes   # a number per unit, its summands, what to know about it"
-    )
+    lines.append("credit.advantage_S, credit.parts, credit.notes   # a number per unit, its summands, what to know")
     return fence(lines) + f"\n\n```sh\n{shell}\n```"
 
 
