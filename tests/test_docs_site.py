@@ -169,13 +169,10 @@ def test_entries_that_share_a_line_are_told_apart():
         apart = importlib.import_module("entries").apart
     finally:
         sys.path.remove(str(ROOT / ".ci" / "site"))
-    doc = (
-        "What.\n\nArgs:\n    lam, gamma: in\n        [0, 1]. on: a. b: not: c\n    k: x. y: z\n\nReturns:\n    a, b: c"
-    )
-    assert apart(doc, {"on", "k"}) == (
-        "What.\n\nArgs:\n    lam: in\n        [0, 1].\n    gamma: in\n        [0, 1].\n    on: a. b: not: c\n    k: x. y: z\n\n"
-        "Returns:\n    a, b: c"
-    )
+    before = "    lam, gamma: in\n        [0, 1]. on: a. b: not: c\n    k: x. y: z\n"
+    after = "    lam: in\n        [0, 1].\n    gamma: in\n        [0, 1].\n    on: a. b: not: c\n    k: x. y: z\n"
+    frame = "What.\n\nArgs:\n{}\nReturns:\n    a, b: c"
+    assert apart(frame.format(before), {"on", "k"}) == frame.format(after)
     assert apart("Nothing to do.", set()) == "Nothing to do."
 
 
