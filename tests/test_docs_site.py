@@ -1,6 +1,7 @@
 """The documentation as a site: what is generated for it, and that its build and its checks can fail."""
 
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -194,3 +195,30 @@ def test_the_build_fails_on_dead_links_and_pages_that_nobody_leads_to(tmp_path):
     assert done.returncode
     for fault in ("'nowhere.md'", "'#no-such-place'", "'source/src/apportion/nowhere.py.md'", "lost.md"):
         assert fault in done.stderr, done.stderr
+
+
+def test_a_notebook_becomes_its_text_its_code_and_what_it_showed(site):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "source": ["1 + 1"], "outputs": [{"data": {"text/plain": ["2"]}}]},
+        {"cell_type": "code", "source": ["print(3)"], "outputs": [{"text": ["3\n"]}]},
+        {
+            "cell_type": "code",
+            "source": ["plot()"],
+            "outputs": [{"data": {"image/png": "QUJD\n", "text/plain": ["<Figure>"]}}],
+        },
+    ]
+    page = importlib.import_module("notebook").page(json.dumps({"cells": cells}))
+    blocks_of_it = ["python\n1 + 1", "text\n2", "python\nprint(3)", "text\n3", "python\nplot()"]
+    picture = '<img alt="what the cell shows" src="data:image/png;base64,QUJD">'
+    assert page == "\n\n".join(["# Title\ntext", *(f"~~~~~{one}\n~~~~~" for one in blocks_of_it), picture]) + "\n"
+
+
+def test_reports_are_links_and_few_numbers_are_shown(site):
+    questions = site["questions"]
+    assert questions.reported("a/b#1, #2 (c/d#3)") == (
+        "[a/b#1](https://github.com/a/b/issues/1), [#2](https://github.com/a/b/issues/2) "
+        "([c/d#3](https://github.com/c/d/issues/3))"
+    )
+    assert '"x": 1' in questions.numbers({"input": {"x": 1}, "right": 2})
+    assert questions.numbers({"input": [0] * 500, "right": 2}) == ""

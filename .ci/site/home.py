@@ -1,10 +1,10 @@
-"""Pages that are files of the repository's root: the README is the front, with the table of docs/index.md."""
+"""Pages that lie outside docs/: the README is the front, with the table of docs/index.md; others are as they are."""
 
 from __future__ import annotations
 
 import re
 
-from links import ROOT
+from links import MOVED, ROOT
 
 TABLE = re.compile(r"<!-- methods:.*?<!-- /methods -->\n", re.S)
 INSTEAD = (
@@ -22,6 +22,7 @@ def pages() -> list[tuple[str, str, str]]:
     table = re.sub(r"\]\((?!\.\./)", "](docs/", "\n".join(line for line in index.splitlines() if line.startswith("|")))
     front = f"---\ntitle: Home\nhide:\n  - navigation\n---\n\n{text}\n## Every page\n\n{table}\n"
     out = [("README.md", "index.md", front)]
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
-        out.append((name, name.lower(), (ROOT / name).read_text(encoding="utf-8")))
+    for name, page in MOVED.items():
+        if not name.startswith(("README", "docs/")):
+            out.append((name, page, (ROOT / name).read_text(encoding="utf-8")))
     return out

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import notebook
+
 ROOT = Path(__file__).resolve().parents[2]
 FROM_ROOT = "repo:"
 """Generated pages write links to files as ``](repo:src/…)``."""
@@ -21,6 +23,8 @@ MOVED = {
     "docs/methods.md": "methods/index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "examples/README.md": "examples.md",
 }
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".sh": "sh", ".yml": "yaml", ".md": "markdown"}
 
@@ -98,6 +102,8 @@ def sources(wanted: set[str]) -> dict[str, str]:
         if repo_path.endswith(".md"):
             pages[page], more = rewrite(text, repo_path=repo_path, page=page)
             waiting += sorted(more)
+        elif repo_path.endswith(".ipynb"):
+            pages[page] = notebook.page(text)
         else:
             language = LANGUAGES.get(Path(repo_path).suffix, "text")
             pages[page] = f"# `{repo_path}`\n\n~~~~~{language}\n{text.rstrip()}\n~~~~~\n"

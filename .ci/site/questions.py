@@ -9,6 +9,8 @@ from typing import Any
 from links import ROOT
 
 PAGE = "faq.md"
+LONGEST = 400
+"""Characters of a case's numbers that the page shows."""
 WHY = {
     "group identity": "A baseline is a comparison. Compared with the wrong rollouts, every number after it is "
     "wrong, and none looks it.",
@@ -65,10 +67,29 @@ def pages() -> dict[str, str]:
             parts.append(
                 f'<a id="{case["id"].lower()}"></a>\n\n??? question "{title}"\n\n'
                 f"    **apportion:** {case['right_behaviour']}\n\n"
-                f"    **Reported in** {case['reference']}\n\n"
+                f"    **Reported in** {reported(case['reference'])}\n\n"
+                f"{numbers(case)}"
                 f"    **Tested by** {tests[case['id']]}\n"
             )
     return {PAGE: "\n".join(parts)}
+
+
+def reported(reference: str) -> str:
+    """References like ``owner/name#1, #2`` as links to the reports."""
+    where = ""
+
+    def link(match: re.Match[str]) -> str:
+        nonlocal where
+        where = match[1] or where
+        return f"[{match[0]}](https://github.com/{where}/issues/{match[2]})" if where else match[0]
+
+    return re.sub(r"([\w.-]+/[\w.-]+)?#(\d+)", link, reference)
+
+
+def numbers(case: dict[str, Any]) -> str:
+    """The input and the right numbers, where they are few."""
+    told = "\n".join(f"    {name:<7}{json.dumps(case[name], ensure_ascii=False)}" for name in ("input", "right"))
+    return f"    ```text\n{told}\n    ```\n\n" if len(told) < LONGEST else ""
 
 
 def tests_by_case() -> dict[str, str]:
