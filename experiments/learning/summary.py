@@ -16,6 +16,9 @@ from experiments.learning.stats import improvement, iqm
 POINTS = 20
 """Spans of equal length in generated tokens that a curve is averaged in."""
 
+BASES = ("grpo", "gigpo", "rloo")
+"""Arms that the others are compared with."""
+
 Record = Mapping[str, Any]
 Records = Mapping[tuple[str, int], Record]
 """Runs of one environment by arm and seed."""
@@ -72,7 +75,7 @@ def area(world: World, record: Record) -> float:
 
 
 def per_world(world: World, records: Records) -> dict[str, Any]:
-    """Means with Student's interval over seeds; differences to GRPO are paired by seed."""
+    """Means with Student's interval over seeds; differences to the arms of `BASES` are paired by seed."""
     arms, seeds = balanced(records)
     out: dict[str, Any] = {"seeds": seeds, "arms": {}}
     for arm in arms:
@@ -81,9 +84,9 @@ def per_world(world: World, records: Records) -> dict[str, Any]:
         for key, of in (("area", area), ("final", score)):
             got = [of(world, r) for r in runs]
             row[key] = interval(got)
-            if arm != "grpo":
-                base = [of(world, records["grpo", s]) for s in seeds]
-                row[f"{key}_over_grpo"] = interval([x - y for x, y in zip(got, base, strict=True)])
+            for other in (o for o in BASES if o in arms and o != arm):
+                base = [of(world, records[other, s]) for s in seeds]
+                row[f"{key}_over_{other}"] = interval([x - y for x, y in zip(got, base, strict=True)])
         if not world.table:
             row["greedy"] = interval([score(world, r, kind="greedy") for r in runs])
         row["seconds"] = float(np.mean([r["seconds"]["iteration"] for r in runs]))

@@ -56,10 +56,13 @@ def drawings(have: Found) -> dict[str, tuple[Callable[[Path, Any], None], Any]]:
     """Figures with the numbers that they show, by file name."""
     better = over_worlds(WORLDS, have.learning, learning.shared(have.learning))["area"]["better"]
     over_grpo = {arm: row["grpo"] for arm, row in better.items() if "grpo" in row}
-    return {
+    drawn: dict[str, tuple[Callable[[Path, Any], None], Any]] = {
         "learning.svg": (figures.draw_learning, figures.learning_data(have.learning)),
         "faster-than-grpo.svg": (figures.draw_better, over_grpo),
     }
+    if "bench" in have.json:
+        drawn["exact-gradient.svg"] = (figures.draw_bench, exactly.means(have.json["bench"]))
+    return drawn
 
 
 def main() -> int:

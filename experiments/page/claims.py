@@ -52,10 +52,10 @@ def several(intervals: Sequence[Sequence[float]]) -> str:
     kinds = [verdict(interval) for interval in intervals]
     holds, fails = kinds.count("holds"), kinds.count("fails")
     if holds and fails:
-        return f"mixed: holds {holds}, fails {fails} of {len(kinds)}"
+        return f"mixed: holds in {holds} and fails in {fails} of {len(kinds)}"
     if 2 * max(holds, fails) < len(kinds):
-        return f"not shown: holds {holds}, fails {fails} of {len(kinds)}"
-    return f"holds {holds} of {len(kinds)}" if holds else f"fails {fails} of {len(kinds)}"
+        return "not shown" + (f": holds in {holds} of {len(kinds)}" if holds else "")
+    return f"holds in {holds} of {len(kinds)}" if holds else f"fails in {fails} of {len(kinds)}"
 
 
 def exact(what: str, *, noisy: bool = False) -> Callable[[Found], tuple[str, str] | None]:
@@ -77,15 +77,15 @@ def exact(what: str, *, noisy: bool = False) -> Callable[[Found], tuple[str, str
     return ours
 
 
-def learned(arm: str, key: str = "area") -> Callable[[Found], tuple[str, str] | None]:
-    """Difference to GRPO in learning, by environment, paired by seed."""
+def learned(arm: str, key: str = "area", over: str = "grpo") -> Callable[[Found], tuple[str, str] | None]:
+    """Difference of two arms in learning, by environment, paired by seed."""
 
     def ours(found: Found) -> tuple[str, str] | None:
         parts = []
         for name in (n for n in WORLDS if n in found.learning):
             arms = per_world(WORLDS[name], found.learning[name])["arms"]
             if arm in arms:
-                parts.append((name, arms[arm][f"{key}_over_grpo"]))
+                parts.append((name, arms[arm][f"{key}_over_{over}"]))
         if not parts:
             return None
         told = "; ".join(f"{name} {signed(interval)}" for name, interval in parts)
@@ -170,6 +170,22 @@ def spans(found: Found) -> tuple[str, str] | None:
     fewer = f"{whole['evaluations'] / row['evaluations']:.0f} times fewer evaluations"
     agreed = f"agreement by span {plain(row['spans'])}, word by word {plain(row['words'])}"
     return f"{fewer}; {agreed}", "holds by span, fails by word"
+
+
+def cutpoints(other: str) -> Callable[[Found], tuple[str, str] | None]:
+    """Segments from every cutpoint against other cuts, or no continuations, at equal words; masked and not."""
+
+    def ours(found: Found) -> tuple[str, str] | None:
+        rows = found.json.get("spo_cutpoints", {}).get("rows")
+        if not rows:
+            return None
+        key = "over cutpoints, every one"
+        gaps = {name: row[key] for name, row in rows.items() if name.startswith(other) and key in row}
+        more = {name: [-gap[0], -gap[2], -gap[1]] for name, gap in gaps.items()}
+        told = "; ".join(f"{name} {signed(gap)}" for name, gap in more.items())
+        return f"cosine with the exact gradient, over {told}", several(list(more.values()))
+
+    return ours
 
 
 def closed(found: Found) -> tuple[str, str] | None:

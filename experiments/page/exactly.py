@@ -21,6 +21,16 @@ def by_method(cells: Cells) -> dict[str, dict[str, Sequence[float]]]:
     return dict(sorted(out.items(), key=lambda item: -sum(v[0] for v in item[1].values()) / len(item[1])))
 
 
+def means(bench: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Mean cosine on the games without noise, of every credit that ran on most of them."""
+    games = tasks(bench["cells"])
+    out = {
+        method: {game: float(row[game][0]) for game in games if game in row}
+        for method, row in by_method(bench["cells"]).items()
+    }
+    return {method: row for method, row in out.items() if 2 * len(row) > len(games)}
+
+
 def all_methods(bench: Mapping[str, Any]) -> str:
     """Every method on every plain game; methods of a few games only stand below."""
     found, games = by_method(bench["cells"]), tasks(bench["cells"])

@@ -85,6 +85,30 @@ def draw_better(path: Path, data: Mapping[str, Sequence[float]]) -> None:
     _save(path, data, draw, (5.4, 0.6 + 0.32 * len(data)))
 
 
+def draw_bench(path: Path, data: Mapping[str, Mapping[str, float]]) -> None:
+    """Cosine with the exact gradient, a row for each credit, a column for each game; empty where it cannot run."""
+
+    def draw(figure: Any) -> None:
+        import numpy as np
+
+        games = sorted({game for row in data.values() for game in row})
+        grid = np.array([[row.get(game, np.nan) for game in games] for row in data.values()])
+        axes = figure.subplots()
+        axes.imshow(grid, cmap="Blues", vmin=0, vmax=1.1, aspect="auto")
+        for i, line in enumerate(grid):
+            for k, value in enumerate(line):
+                if np.isfinite(value):
+                    ink = "white" if value > 0.65 else INK
+                    axes.text(k, i, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color=ink)
+        axes.set_xticks(range(len(games)), games, fontsize=7.5)
+        axes.set_yticks(range(len(data)), list(data), fontsize=7.5)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, colors=INK)
+        axes.spines[:].set_visible(False)
+
+    _save(path, data, draw, (6.6, 0.7 + 0.19 * len(data)))
+
+
 def _plain(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#999999")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from experiments.page.claims import (
     Claim,
     closed,
+    cutpoints,
     exact,
     fewer_trained,
     learned,
@@ -26,13 +27,14 @@ def by(name: str) -> str:
 
 
 CLAIMS = (
-    Claim("GiGPO, 2505.10978", "+12 points over GRPO on ALFWorld, +9 on WebShop", LEARNING, learned("gigpo")),
+    Claim("GiGPO, 2505.10978", "+12 points over GRPO on ALFWorld, +9 on WebShop", LEARNING, learned("gigpo", "final")),
+    Claim("", "the same, in speed", LEARNING, learned("gigpo")),
     Claim("", "the same, with credit against the truth", EXACTLY, exact("gigpo over grpo")),
     Claim("", "its credit takes 0.15 % of an iteration (0.54 of 363 s)", LEARNING, overhead),
     Claim("", "states recur: under 35 % of them are seen once; and less so as training goes on", LEARNING, recurring),
     Claim(
         "HGPO, recipe beside GiGPO", "comparing with the history too is better than the observation alone", LEARNING,
-        learned("hgpo"),
+        learned("hgpo", over="gigpo"),
     ),
     Claim("", "the same, with credit against the truth", EXACTLY, exact("hgpo over gigpo")),
     Claim(
@@ -45,6 +47,12 @@ CLAIMS = (
     ),
     Claim("", "the same, with credit against the truth", EXACTLY, exact("critical_only over grpo")),
     Claim("TEMPO, 2509.18314", "above GRPO, about 1.6 times faster", EXACTLY, exact("tempo over grpo")),
+    Claim(
+        "SPO, 2505.23564", "segments cut where the policy is unsure: better than fixed ones, at a smaller budget",
+        by("spo_cutpoints"), cutpoints("fixed"),
+    ),
+    Claim("", "and better than lines", by("spo_cutpoints"), cutpoints("lines")),
+    Claim("", "+6 to +12 points over GRPO", by("spo_cutpoints"), cutpoints("grpo")),
     Claim(
         "HICRA, 2509.03646", "+4.6 points over GRPO on AIME24, by 20 % more credit for planning words", EXACTLY,
         exact("hicra 0.2 over dr_grpo"),
@@ -67,5 +75,6 @@ CLAIMS = (
         "D(w), planning curve", "how wide a unit of credit should be", by("window_size"), window,
     ),
     Claim("`pooled`, ours", "half of the gap between GiGPO and the exact advantage", by("pooled"), closed),
-    Claim("", "the same, with a transformer", LEARNING, learned("pooled")),
+    Claim("", "faster than GiGPO, with a transformer", LEARNING, learned("pooled", over="gigpo")),
+    Claim("", "faster than RLOO, with a transformer", LEARNING, learned("pooled", over="rloo")),
 )  # fmt: skip
