@@ -62,7 +62,7 @@ class Promises:
             self._read, self.gamma, self.states = self._v, model.gamma, True
         else:
             raise ConfigError(
-                f"a search needs a model that says after each step what is still to come, and a {type(model).__name__} "
+                f"a search needs a model that says after each step what is still to come, and {type(model).__name__} "
                 f"does not; fit {ABLE}"
             )
 

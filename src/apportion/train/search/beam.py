@@ -146,7 +146,7 @@ def _whole(line: Line) -> Request:
     past: list[int] = []
     if not line.due.fresh:
         for step in line.episode.steps:
-            past = [*([] if step.fresh else past), *_ids(step.prompt_ids), *_ids(step.ids)]
+            past += [*_ids(step.prompt_ids), *_ids(step.ids)]
     return line.due._replace(context=(*past, *line.due.context), fresh=True)
 
 

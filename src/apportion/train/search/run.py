@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,7 @@ from apportion.errors import CheckpointError, ConfigError
 from apportion.models import load
 from apportion.models.promise import Promises
 from apportion.train.config import TrainConfig
-from apportion.train.player import digest_of
+from apportion.train.player import digest_of, digest_of_weights
 from apportion.train.policy import Policy
 from apportion.train.rollout import Episode
 from apportion.train.search.beam import Beam, search_beams
@@ -78,7 +77,7 @@ def _search(
     told = config.to_mapping()
     about = {name: told[name] for name in OF_RUN if name != "eval_options"}
     about |= {"policy": config.start, "model": str(model) if isinstance(model, str | Path) else type(fitted).__name__}
-    marks = {"settings": settings.to_mapping(), "policy": digest_of(policy), "model": _digest(fitted)}
+    marks = {"settings": settings.to_mapping(), "policy": digest_of(policy), "model": digest_of_weights(fitted)}
     marks |= {name: about[name] for name in ("env", "env_options", "prompt", "window", "actions", "temperature")}
     parts = None if out is None else _Parts(Path(out), marks, resume=resume)
     searcher = _Searcher(config, policy, promises, settings)
@@ -163,7 +162,7 @@ class _Parts:
                 )
         elif begun.exists():
             raise ConfigError(f"{folder} holds a search already; resume it, or give another folder")
-        self.parts.mkdir(parents=True, exist_ok=True)
+        self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(begun, marks)
 
     def records(self, number: int) -> list[dict[str, Any]] | None:
@@ -212,12 +211,3 @@ def _check_ids(model: Any, vocabulary: int) -> None:
             f"the model knows {trunk.vocabulary} token ids and the policy may sample {vocabulary}, so the search could "
             f"end in the middle; fit it with --vocabulary {least}"
         )
-
-
-def _digest(model: Any) -> str:
-    """Digest of the weights of the model."""
-    digest = hashlib.blake2b(digest_size=12)
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()
