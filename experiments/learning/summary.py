@@ -13,7 +13,7 @@ from apportion.bench.intervals import t_interval
 from experiments.learning.plan import ARMS, World
 from experiments.learning.stats import improvement, iqm
 
-POINTS = 20
+POINTS = 12
 """Spans of equal length in generated tokens that a curve is averaged in."""
 
 BASES = ("grpo", "gigpo", "rloo")

@@ -48,15 +48,17 @@ def draw_learning(path: Path, data: Mapping[str, Mapping[str, Mapping[str, list[
         for axes, (name, lines) in zip(panels, data.items(), strict=True):
             for arm, line in lines.items():
                 style = "--" if arm == EXACT else "-"
-                axes.plot(line["tokens"], line["mean"], style, color=COLOURS[arm], label=arm, linewidth=1.4)
+                tokens = [x / 1000 for x in line["tokens"]]
+                axes.plot(tokens, line["mean"], style, color=COLOURS[arm], label=arm, linewidth=1.4)
                 band = line["low"], line["high"]
-                axes.fill_between(line["tokens"], *band, color=COLOURS[arm], alpha=0.12, linewidth=0)
+                axes.fill_between(tokens, *band, color=COLOURS[arm], alpha=0.12, linewidth=0)
             score = "return / best" if WORLDS[name].score == "return" else WORLDS[name].score
             axes.set_title(name, fontsize=9, color=INK, loc="left")
-            axes.set_xlabel("generated tokens", fontsize=8)
+            axes.set_xlabel("generated tokens, thousands", fontsize=8)
             axes.set_ylabel(f"{score}, while training", fontsize=8)
             axes.set_xlim(left=0)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1)
+            axes.locator_params(axis="x", nbins=5)
             _plain(axes)
         most = max(panels, key=lambda axes: len(axes.get_legend_handles_labels()[0]))
         handles, names = most.get_legend_handles_labels()
