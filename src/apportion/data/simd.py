@@ -75,9 +75,7 @@ class FastLines:
             record["steps"] = [self._with_ids(step) for step in steps]
             # A list inside a list of numbers comes back flat; its bracket stands in the line and was not met here.
             there = np.count_nonzero(np.frombuffer(line, dtype=np.uint8) == _BRACKET)
-            if self._brackets != there or (
-                _BACKSLASH in line and _ESCAPED_BRACKET in line
-            ):  # one byte is found fast
+            if self._brackets != there or (_BACKSLASH in line and _ESCAPED_BRACKET in line):  # one byte is found fast
                 raise _Doubt
         else:
             record["steps"] = self._without_ids(list(steps))
