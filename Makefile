@@ -131,8 +131,8 @@ tables: $(STAMP) ## write the generated tables into README.md and docs/methods.m
 results: $(STAMP) ## tables and figures of docs/results.md from the stored results of the experiments
 	$(PY) -m experiments.page
 
-licences: $(STAMP) ## write docs/licences.md from the packages that are installed
-	$(PY) .ci/licences.py
+licences: $(OPTIONAL_STAMP) ## write docs/licences.md from the packages that are installed
+	$(OPTIONAL)/bin/python .ci/licences.py
 
 $(DOCS_STAMP): $(STAMP) $(DOCS_CONSTRAINTS)
 	@$(PIP) -c $(CONSTRAINTS) -c $(DOCS_CONSTRAINTS) -e '.[docs]'

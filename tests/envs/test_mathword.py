@@ -147,7 +147,7 @@ def test_published_solutions_are_right(name, count, data_root):
 
 
 def test_reasoning_gym():
-    pytest.importorskip("reasoning_gym", reason="needs the extra 'math'")
+    pytest.importorskip("reasoning_gym", reason="needs the extra 'reasoning-gym'")
     env = make("mathword", source="reasoning-gym:chain_sum", split="test")
     for seed in range(20):
         text, _ = env.reset(seed=seed)

@@ -29,7 +29,7 @@ class MathWord(CommandEnv):
     """Problems as a text environment of one step.
 
     Args:
-        source: "generated", "reasoning-gym:NAME" (extra "math"), or "file" with ``data``.
+        source: "generated", "reasoning-gym:NAME" (the extra of that name), or "file" with ``data``.
         data: GSM8K's or MATH-500's JSONL, plain or packed with xz.
         steps: of a generated problem.
         split: "train", "valid", "test" or "all". A file with splits of its own is best played with "all".

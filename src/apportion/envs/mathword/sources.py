@@ -78,7 +78,7 @@ def gym_dataset(dataset: str, size: int = 100_000_000) -> Any:
         import reasoning_gym
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
-        raise missing_extra("problems of reasoning-gym", "reasoning-gym", "math") from error
+        raise missing_extra("problems of reasoning-gym", "reasoning-gym", "reasoning-gym") from error
     if dataset not in DATASETS:
         raise ConfigError(f"mathword: reasoning-gym has no generator named {dataset!r}; see reasoning_gym.factory")
     made: Any = reasoning_gym.create_dataset(dataset, seed=0, size=size)
