@@ -114,6 +114,7 @@ def test_pseudo_positives_after_twenty_batches_without(how):
         (HEALTHY + [{"right": 0.55, "cut": (1.0, 1.0)}] * 2 + HEALTHY, "two batches only"),
         (HEALTHY + [{"right": 0.6, "loop": (0.4, 0.0)}, {"right": 0.6}] * 6, "pseudo-positives now and then"),
         ([{"right": 0.6, "loop": (0.4, 0.1)}] * 40, "an agent that always repeats itself"),
+        (([{"right": 0.6}] * 9 + [{"right": 0.6, "loop": (0.4, 0.0)}] * 4) * 4, "never quiet for twenty batches"),
         ([{"right": 0.3, "praise": 0.5 + 0.01 * k} for k in range(40)], "a poor process reward, and no fall"),
         ([{"right": 0.5}, *[{"right": 0.35, "cut": (0.0, 1.0)}] * 10], "longer, and a little worse"),
     ],
