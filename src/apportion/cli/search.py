@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from apportion.cli.output import emit_json, progress, remark, table
-from apportion.errors import missing_extra
+from apportion.errors import ConfigError, missing_extra
 
 if TYPE_CHECKING:
     from apportion.train.search import Found
@@ -46,6 +46,8 @@ def search(
         if (problem.name or "").split(".")[0] == "apportion":
             raise
         raise missing_extra("searching", problem.name or "torch", "train") from problem
+    if resume and out is None:
+        raise ConfigError("a search is gone on with in its folder; give --out")
     begin = {} if first is None else {"first": first}
     settings = SearchSettings(mode=mode, n=n, width=width, branch=branch, score=score, tasks=tasks, seed=seed, **begin)
     with progress(f"searching {tasks} tasks", tasks) as advance:
