@@ -222,3 +222,16 @@ def test_reports_are_links_and_few_numbers_are_shown(site):
     )
     assert '"x": 1' in questions.numbers({"input": {"x": 1}, "right": 2})
     assert questions.numbers({"input": [0] * 500, "right": 2}) == ""
+
+
+def homeless(config, pages):
+    """Pages that the navigation does not name."""
+    named = set(re.findall(r"(?<=[ :])([\w/-]+\.md)$", config, re.M))
+    return sorted(set(pages) - named - {"index.md", "methods.md"})  # the site has its own front and list of methods
+
+
+def test_every_page_has_a_place_on_the_site():
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md")]
+    assert homeless(config, pages) == [], "give it a place in mkdocs.yml"
+    assert homeless(config, [*pages, "lost.md"]) == ["lost.md"]
