@@ -20,9 +20,6 @@ LINKED = ("recommend.md", "survey.md", "losses.md")
 REPLACED = ("index.md", "methods.md")
 """Pages for readers of the repository: the site's front is the README, and each method has a page."""
 
-WRITTEN_BY_A_RUN = ("results.md",)
-"""Pages that an experiment writes; the site is built without them before it has run."""
-
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The parts of the navigation that follow from the code."""
@@ -33,14 +30,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 entries += method_page.nav()
             elif title == "Reference":
                 entries += reference.nav()
-            elif isinstance(entries, list):
-                missing = [name for name in WRITTEN_BY_A_RUN if not (links.ROOT / "docs" / name).exists()]
-                entries[:] = [entry for entry in entries if not set(_paths(entry)) & set(missing)]
     return config
-
-
-def _paths(entry: Any) -> list[str]:
-    return [path for path in entry.values() if isinstance(path, str)] if isinstance(entry, dict) else [entry]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
