@@ -34,12 +34,9 @@ def faults_of_sdist(names: dict[str, int]) -> list[str]:
     """What is missing from an sdist, and what should not be in it; names below its folder, with sizes."""
     wrong = [f"the sdist lacks {name}" for name in IN_SDIST if name not in names]
     for name, size in names.items():
-        head = name.split("/")[0]
-        if "/" in name and head not in FOLDERS:
-            wrong.append(f"the sdist holds {name}")
-        if any(part in ("__pycache__", "results", "runs") for part in name.split("/")) or name.endswith(
-            (".pyc", ".jsonl")
-        ):
+        parts = name.split("/")
+        junk = {"__pycache__", "results", "runs"} & set(parts) or name.endswith(".pyc")
+        if junk or (len(parts) > 1 and parts[0] not in FOLDERS):
             wrong.append(f"the sdist holds {name}")
         if size > LARGEST:
             wrong.append(f"{name} in the sdist has {size >> 20} MiB")

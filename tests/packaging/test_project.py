@@ -1,4 +1,4 @@
-"""What pyproject.toml promises: lowest versions that are tested, extras that fit together, licences, a whole release."""
+"""What pyproject.toml promises: lowest versions that are tested, extras that fit together, licences, whole releases."""
 
 import importlib.util
 import re
