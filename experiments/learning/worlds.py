@@ -31,11 +31,12 @@ WORLDS = {
         tokens=14_000,
         lr=5e-4,
     ),
-    "colspec": World(
+    "colspec": World(  # settings and rate as in `pooled_environments`, whose grid is in its results
         about="a function is wanted and half told; ask for the rest, then write it; hidden unit tests decide",
-        settings={"env": "colspec", "eval_options": {"split": "test"}, "hidden": 32, "layers": 1, "heads": 2},
-        clone={"clone_episodes": 60, "clone_epochs": 4},
-        tokens=3_000,
-        lr=2e-3,
+        settings={"env": "colspec", "eval_options": {"split": "test"}, "warmup": 5, "tasks": 6},
+        clone={"clone_episodes": 40, "clone_epochs": 5},
+        tokens=2_000,
+        lr=4e-3,
+        held_out=64,
     ),
 }
