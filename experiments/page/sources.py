@@ -15,6 +15,7 @@ from experiments.page.claims import (
     spans,
     window,
 )
+from experiments.page.others import archer, environments, labels
 
 EXPERIMENTS = "../experiments"
 LEARNING = f"[learning]({EXPERIMENTS}/learning/__init__.py)"
@@ -61,6 +62,14 @@ CLAIMS = (
         "", "a negative credit of a planning word shrinks, and should", EXACTLY,
         exact("hicra 1 over itself without the sign"),
     ),
+    Claim(
+        "AgentPRM, 2511.08325", "labels by temporal differences need an eighth of Monte Carlo's computation",
+        by("agentprm_labels"), labels,
+    ),
+    Claim(
+        "ArCHer, 2402.19446", "about 100 times fewer episodes than token-level PPO on Twenty Questions",
+        by("archer_vs_ppo"), archer,
+    ),
     Claim("SCAR, 2505.20417", "spans reach what words reach at 1/7 of the cost", by("scar_spans_vs_tokens"), spans),
     Claim(
         "SHARP, 2602.08335", "+14 points over multi-agent baselines, by masking one agent at a time", EXACTLY,
@@ -75,6 +84,9 @@ CLAIMS = (
         "D(w), planning curve", "how wide a unit of credit should be", by("window_size"), window,
     ),
     Claim("`pooled`, ours", "half of the gap between GiGPO and the exact advantage", by("pooled"), closed),
+    Claim(
+        "", "a tie or better on environments whose values nobody knows", by("pooled_environments"), environments,
+    ),
     Claim("", "faster than GiGPO, with a transformer", LEARNING, learned("pooled", over="gigpo")),
     Claim("", "faster than RLOO, with a transformer", LEARNING, learned("pooled", over="rloo")),
 )  # fmt: skip
