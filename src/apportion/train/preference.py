@@ -101,7 +101,7 @@ class _Preferences:
             raise DataError("preference: no pair to learn from; rank turns first")
         self.policy, self.pairs, self.params = policy, list(pairs), params
         self.loss_name, (self.function, _) = loss, LOSSES[loss]
-        self.rewarded = loss == "treg_dpo"
+        self.rewarded, self.together = loss == "treg_dpo", settings.batch_tokens
         for k, pair in enumerate(self.pairs):
             self._check(k, pair)
         names: dict[str, int] = {}
@@ -109,10 +109,7 @@ class _Preferences:
         held = held_out(group, settings)
         self.fit, self.held = np.flatnonzero(~held), np.flatnonzero(held)
         self.sizes = np.array([_tokens(self.pairs[k]) for k in self.fit], dtype=np.int64)
-        self.ref: dict[int, Tensor] = {}
-        with torch.no_grad():
-            for k in range(len(self.pairs)):
-                self.ref[k] = self._logp([k])[0]
+        self.ref = dict(enumerate(self._each(np.arange(len(self.pairs)))))
 
     def begin(self, epoch: int) -> None:
         """Targets are fixed."""
@@ -137,16 +134,27 @@ class _Preferences:
             "accuracy": classified(margin_P, np.ones(len(margin_P), dtype=bool))["accuracy"],
         }
 
-    @torch.no_grad()
     def margins(self, which: IntArray) -> FloatArray:
         """How much more the log-ratio of the chosen turn rose than that of the rejected one, nats, of some pairs."""
         out = []
-        for k in which.tolist():
-            logp, row = self._logp([k])
-            moved = (logp - self.ref[k]).double().cpu().numpy()
-            sums = np.bincount(row.cpu().numpy(), weights=moved, minlength=2)
-            out.append(sums[0] - sums[1])
+        for k, logp in zip(which.tolist(), self._each(which), strict=True):
+            moved, split = (logp - self.ref[k]).double().cpu().numpy(), sum(self.pairs[k].chosen_mask)
+            out.append(moved[:split].sum() - moved[split:].sum())
         return np.array(out, dtype=np.float64)
+
+    @torch.no_grad()
+    def _each(self, which: IntArray) -> list[Tensor]:
+        """Log-probabilities of the sampled tokens of each pair, many pairs in one pass, without gradient."""
+        out: dict[int, Tensor] = {}
+        size = np.array([_tokens(self.pairs[k]) for k in which.tolist()], dtype=np.int64)
+        order = which[np.argsort(size, kind="stable")]
+        parts = np.cumsum(np.sort(size)) // self.together
+        for part in np.unique(parts):
+            here = order[parts == part].tolist()
+            logp, _ = self._logp(here)
+            counts = [sum(self.pairs[k].chosen_mask) + sum(self.pairs[k].rejected_mask) for k in here]
+            out |= dict(zip(here, torch.split(logp, counts), strict=True))
+        return [out[k] for k in which.tolist()]
 
     def _logp(self, which: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Log-probability of each sampled token, chosen and rejected turn of each pair by turns, and its row."""

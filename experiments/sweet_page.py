@@ -1,0 +1,91 @@
+"""What `sweet_artefact` measured, as numbers with intervals and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from apportion.bench.intervals import t_interval
+
+COLUMNS = {
+    "pairs_right": "pairs right", "ordered": "turns in order", "best": "best turn", "longer": "longer first",
+    "success": "success", "questions": "questions", "unwritten": "never writes", "tokens": "tokens a turn",
+    "long": "long wording",
+}  # fmt: skip
+
+
+WORDS = """* **pairs right**: of two fresh rollouts of a held-out task, one of which succeeded, how often that one scores
+  higher; chance is .5.
+* **turns in order**: of two candidate turns with different exact values, drawn at one turn of a fresh rollout of a
+  held-out task, how often the better one has the higher score; mean over turns; chance is .5. The exact value is the
+  chance to pass all tests if this is done and all else is done best, for somebody who knows what the actor knows.
+* **best turn**: exact value of the turn that is ranked first, where the mean of the candidates is 0 and the best is 1.
+* **longer first**: of a question in its long and its short wording, which are worth the same, how often the longer
+  one scores higher; .5 is indifferent.
+* **success**: of the actor, sampled, on 400 held-out tasks. **questions**: per episode, of 2 that are of use. **never
+  writes**: share of episodes. **tokens a turn**, and **long wording**: share of the questions asked in it.
+"""
+
+
+def interval(values: Sequence[float]) -> list[float]:
+    """Mean and Student's interval over seeds."""
+    low, high = t_interval(values)
+    return [float(np.mean(values)), low, high]
+
+
+def summary(runs: Sequence[dict[str, Any]], compared: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Each measure of each arm, and the differences of some arms, paired by seed."""
+    arms = {
+        arm: {name: interval([r["arms"][arm][name] for r in runs]) for name in found}
+        for arm, found in runs[0]["arms"].items()
+    }
+    differences = {
+        f"{one} − {other}": {
+            name: interval([r["arms"][one][name] - r["arms"][other][name] for r in runs])
+            for name in COLUMNS
+            if name in arms[one]
+        }
+        for one, other in compared
+    }
+    seconds = float(np.mean([r["cpu_seconds"] for r in runs]))
+    return {"seeds": len(runs), "arms": arms, "differences": differences, "cpu_seconds": seconds}
+
+
+def page(found: dict[str, Any]) -> str:
+    """The tables in Markdown."""
+    arms = found["arms"]
+    lines = [
+        "# SWEET-RL's critic with and without the artefact, and without the division by length",
+        "",
+        f"Made by `python experiments/sweet_artefact.py`. Mean over {found['seeds']} seeds (a language model, "
+        f"rollouts, critics and policies each; {found['cpu_seconds']:.0f} CPU-seconds a seed) with Student's 95% "
+        "interval. What the columns are stands below.",
+    ]
+    for title, names in (("the critics", list(COLUMNS)[:4]), ("the actor trained on their pairs", list(COLUMNS)[4:])):
+        rows = [arm for arm in arms if names[0] in arms[arm]]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| critic, tasks it was fitted to | " + " | ".join(COLUMNS[n] for n in names) + " |",
+        ]
+        lines += ["|---" * (len(names) + 1) + "|"]
+        lines += [f"| {arm} | " + " | ".join(_cell(arms[arm][n]) for n in names) + " |" for arm in rows]
+    names = ("pairs_right", "ordered", "best", "success", "tokens")
+    lines += ["", "## differences, paired by seed", "", "| | " + " | ".join(COLUMNS[n] for n in names) + " |"]
+    lines += ["|---" * (len(names) + 1) + "|"]
+    for title, told in found["differences"].items():
+        lines += [f"| {title} | " + " | ".join(_cell(told[n], "+.3f") for n in names) + " |"]
+    read = {arm: f"{told['tokens_read'][0]:,.0f}" for arm, told in arms.items() if "tokens_read" in told}
+    lines += [
+        "",
+        "Tokens that a critic read while it was fitted: " + "; ".join(f"{a}: {n}" for a, n in read.items()) + ".",
+    ]
+    return "\n".join(lines) + "\n\n" + WORDS
+
+
+def _cell(value: Sequence[float], form: str = ".3f") -> str:
+    mean, low, high = (format(x, form) for x in value)
+    return f"{mean} ({low} to {high})"
