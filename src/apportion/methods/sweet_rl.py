@@ -6,8 +6,8 @@ Use       with a fitted `apportion.models.SweetCritic`: ``assign("sweet_rl", uni
           something hidden from the policy (tests, a gold answer) that tells good turns from bad ones.
 Source    arXiv:2503.15478, equation 3.
 Compared  with worked numbers; the public code is not read (its licence is non-commercial).
-Deviates  1. The paper ranks candidate turns by A and trains with DPO of turns (`apportion.losses.pairs.turn_dpo`); as
-             an advantage A has no scale of its own: write ``sweet_rl | whiten``.
+Deviates  1. The paper ranks candidate turns by A and trains with DPO of turns: `apportion.train.ranking` and
+             `apportion.train.preference`. As an advantage A has no scale of its own: write ``sweet_rl | whiten``.
           2. Preferences identify the sum of a rollout's advantages only; how it divides is what the model's form and
              the artefact add. Nothing is centred here.
 """
