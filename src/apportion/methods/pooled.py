@@ -55,12 +55,13 @@ def carry(
     if memory.evidence.size and memory.evidence.shape != (len(ROWS), COLUMNS):
         raise DataError(f"pooled: the memory has evidence of shape {memory.evidence.shape}; start without it")
     view, at = view_of(units, gamma)
-    hashes = {kind: hash_S[at] for kind, hash_S in keys_of(units).items()}
+    action = actions_of(units)
+    hashes = {kind: hash_S[at] for kind, hash_S in keys_of(units, action).items()}
     keys = {kind: numbered(hash_S) for kind, hash_S in hashes.items()}
     now = memory.aged(memory.tick + 1)
     remembered = {kind: now.look_up(hash_S) for kind, hash_S in hashes.items()}
     given: dict[str, float | str | None] = {"key": key, "shrinkage": shrinkage, "lam": lam, "decay": decay}
-    evidence = evidence_of(view, keys, remembered, numbered(actions_of(units)[at]), choose(now.evidence, given).key)
+    evidence = evidence_of(view, keys, remembered, numbered(action[at]), choose(now.evidence, given).key)
     news = news_of(now.tick, hashes, view.return_S, evidence)
     # what a state is, this batch may already tell; the other settings only earlier ones, lest it choose its own credit
     known = evidence if not now.evidence.size else now.evidence + evidence

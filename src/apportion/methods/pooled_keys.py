@@ -18,8 +18,8 @@ KINDS = ("state+time", "state", "task+state+time", "history")
 """The first is the default. "history" is every state and action so far, for states that do not tell everything."""
 
 
-def keys_of(units: Units) -> dict[str, Hashes]:
-    """A 64-bit key of each unit, (S,), for every kind of `KINDS`."""
+def keys_of(units: Units, action: Hashes | None = None) -> dict[str, Hashes]:
+    """A 64-bit key of each unit, (S,), for every kind of `KINDS`; ``action`` is what `actions_of` gives."""
     assert units.state_S is not None
     state = _by_label(units.state_S, "state")
     time = position_S(units).astype(np.uint64)
@@ -30,7 +30,7 @@ def keys_of(units: Units) -> dict[str, Hashes]:
         "state+time": timed,
         "state": state,
         "task+state+time": _mixed(task, timed),
-        "history": _history(units, state),
+        "history": _history(units, state, actions_of(units) if action is None else action),
     }
 
 
@@ -52,9 +52,9 @@ def actions_of(units: Units) -> Hashes:
     return np.fromiter((_digest(piece) for piece in pieces), dtype=np.uint64, count=len(units))
 
 
-def _history(units: Units, state: Hashes) -> Hashes:
+def _history(units: Units, state: Hashes, action: Hashes) -> Hashes:
     """Each unit's state with all states and actions before it; the task is not part of it."""
-    position, action = position_S(units), actions_of(units)
+    position = position_S(units)
     out = state.copy()
     for t in range(1, int(position.max(initial=0)) + 1):
         here: IntArray = np.flatnonzero(position == t)
