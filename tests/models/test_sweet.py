@@ -113,6 +113,51 @@ def test_the_loss_is_equation_two():
     assert float(got.detach()) == pytest.approx(want, rel=1e-4)
 
 
+def stirred(**build):
+    """A critic whose weights moved away from its start."""
+    model = SweetCritic(TokenModel("small"), **build)
+    torch.nn.init.normal_(
+        model.backbone.trunk.transformer.wte.weight, std=0.2, generator=torch.Generator().manual_seed(1)
+    )
+    return model
+
+
+def test_without_the_division_a_turn_is_the_sum_of_its_tokens():
+    """As it was fitted: what ranks turns must be what the loss summed."""
+    batch = hidden(6, 5)
+    mean, total = (stirred(score=score).advantages(batch) for score in ("turn_means", "sum"))
+    size = np.bincount(batch.step_of_T[batch.sampled_T], minlength=len(mean))
+    np.testing.assert_allclose(total, mean * size, rtol=1e-6)
+    assert len(set(size)) > 1
+
+
+@pytest.mark.parametrize("score", ["turn_means", "sum", "mean"])
+def test_last_turns_are_the_last_of_the_advantages(score):
+    batch, model = hidden(8, 6), stirred(score=score)
+    last = np.flatnonzero(np.append(np.diff(batch.traj_of_S) != 0, True))
+    np.testing.assert_allclose(model.last_turns(batch), model.advantages(batch)[last], atol=1e-6)
+    one = Batch.from_trajectories([Trajectory([Step(observation="o", action="")], reference="r")])
+    assert np.isnan(model.last_turns(one)).all()
+
+
+@pytest.mark.parametrize("score", ["turn_means", "sum", "mean"])
+def test_pairs_in_order_are_counted_on_the_score_of_the_loss(score):
+    batch, model = hidden(24, 7), stirred(score=score)
+    task = _Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=1.0)
+    scores = task._scores(np.arange(len(batch))).detach().numpy()
+    right = [
+        (scores[i] > scores[j]) + (scores[i] == scores[j]) / 2
+        for i, a in enumerate(batch)
+        for j, b in enumerate(batch)
+        if a.group == b.group and a.outcome > b.outcome
+    ]
+    value, low, high = model.measure(batch)["pairs"]
+    assert value == pytest.approx(np.mean(right))
+    assert low <= value <= high
+    same = Batch.from_trajectories(Trajectory(t.steps, group="g", outcome=1.0, reference="r") for t in batch)
+    assert model.measure(same)["pairs"] == [None, None, None]
+
+
 def test_it_is_saved_and_credits(critics, tmp_path):
     critics[True].save(tmp_path / "m")
     batch = hidden(12, 4)
