@@ -44,7 +44,7 @@ def truth() -> str:
     lines = ["| credit | " + " | ".join(told) + " |", "| --- |" + " ---: |" * len(told)]
     for name in shown:
         cells = [told[one]["rows"][name]["grad_cos"] for one in told]
-        words = " | ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]".replace("-", "−") for value, low, high in cells)
+        words = " | ".join(f"{value:z.2f} [{low:z.2f}, {high:z.2f}]".replace("-", "−") for value, low, high in cells)
         label = name if " " in name or name == "random" else f"`{name}`"
         lines.append(f"| {label} | {words} |")
     return "\n".join(lines) + "\n"
