@@ -81,7 +81,10 @@ def test_what_is_no_pair_is_refused(given, says):
         ),
         ('{"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": [2]}', "line 2: a pair: both turns have the same"),
         ('{"prompt_ids": 1, "chosen_ids": [2], "rejected_ids": [2]}', "line 2: a pair: prompt_ids is 1; give a list"),
-        ('{"schema": "apportion.pairs/9"}', "line 2: written as 'apportion.pairs/9' by a newer apportion, and this one reads"),
+        (
+            '{"schema": "apportion.pairs/9"}',
+            "line 2: written as 'apportion.pairs/9' by a newer apportion",
+        ),
         ("[" * 100_000, "line 2: "),
     ],
 )

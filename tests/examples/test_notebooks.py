@@ -17,7 +17,8 @@ def cells_of(path):
 
 
 def printed(cell):
-    return "".join("".join(o["text"]) for o in cell["outputs"] if o["output_type"] == "stream" and o["name"] == "stdout")
+    streams = [o["text"] for o in cell["outputs"] if o["output_type"] == "stream" and o["name"] == "stdout"]
+    return "".join("".join(text) for text in streams)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

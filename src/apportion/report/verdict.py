@@ -82,9 +82,7 @@ def verdict(
     if len(tops) > 1:
         head = f"{_steps(tops)} share the largest {'credit' if value > 0 else 'blame'}, {signed(value)} each"
     elif len(sizes) > 1 and sizes[1] > sizes[0] / CLEAR:
-        head = (
-            f"step {s} has the largest {'credit' if value > 0 else 'blame'}, {signed(value)}, but others are close"
-        )
+        head = f"step {s} has the largest {'credit' if value > 0 else 'blame'}, {signed(value)}, but others are close"
     else:
         head = f"step {s} was decisive: {signed(value)}"
         if len(sizes) > 1 and sizes[1] > 0:
