@@ -176,6 +176,6 @@ def verdict(found: dict[str, Any]) -> str:
         "Learning rate, sizes and rewards were fixed before the first run, and that run collapsed; the budget, and two "
         "epochs of the process reward model's fit, were cut afterwards, for time. The monitor has its defaults, none "
         "of which was chosen on these runs. It speaks late, when most of the damage is done: half of the rollouts have "
-        "to be at the limit on three batches in a row. So its sentence names the batch before which a checkpoint is good."
+        "to be at the limit on three batches in a row. So its sentence names the batch that a checkpoint must precede."
     )
     return "\n".join(f"* {one}" for one in said)
