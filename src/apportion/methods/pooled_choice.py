@@ -16,7 +16,7 @@ defaults, and replaces its default where it was better by more than one standard
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -157,34 +157,46 @@ def _halves_agree(
         return nothing
     cell_S, state_S = labels(keys["state"], action_S), keys["state"]
     cells = int(cell_S.max()) + 1
-    halves = []
+    tried = [Settings(key=kind), *(varied(Settings(key=kind), name, value) for name, value in rows)]
+    plain = 1 + rows.index(("lam", 1.0))
+    gradients = []
     for side in (0, 1):
         keep = half_S == side
-        halves.append((view.part(keep), keys[kind][keep], (remembered[0][keep], remembered[1][keep]), keep))
-
-    def gradient(side: int, settings: Settings) -> FloatArray:
-        part, key, memory, keep = halves[side]
-        credit = credit_of(part, key, memory, settings)[0]
-        mean = np.bincount(state_S[keep], weights=credit) / np.maximum(np.bincount(state_S[keep]), 1)
-        return np.bincount(cell_S[keep], weights=credit - mean[state_S[keep]], minlength=cells).astype(np.float64)
-
-    plain = [gradient(side, Settings(key=kind, lam=1.0)) for side in (0, 1)]
-
-    def score(settings: Settings) -> float:
-        mine = [gradient(side, settings) for side in (0, 1)]
-        size = float(mine[0] @ mine[0] + mine[1] @ mine[1]) ** 0.5
-        return float(mine[0] @ plain[1] + mine[1] @ plain[0]) / size if size > 0 else 0.0
-
-    unit = float(plain[0] @ plain[0] + plain[1] @ plain[1]) ** 0.5  # so that batches weigh alike
-    if unit == 0.0 or not ((plain[0] != 0) & (plain[1] != 0)).any():
+        credit = _credit_of_each(view.part(keep), keys[kind][keep], (remembered[0][keep], remembered[1][keep]), tried)
+        gradients.append(_summed(credit, cell_S[keep], state_S[keep], cells))
+    first, second = gradients
+    unit = float(first[plain] @ first[plain] + second[plain] @ second[plain]) ** 0.5  # so that batches weigh alike
+    if unit == 0.0 or not ((first[plain] != 0) & (second[plain] != 0)).any():
         return nothing
-    base = score(Settings(key=kind))
-    default, gains = Settings(), []
-    for name, value in rows:
-        same = value == getattr(default, name)
-        gains.append(0.0 if same else (score(varied(Settings(key=kind), name, value)) - base) / unit)
-    gain = np.array(gains)
+    agree = first @ second[plain] + second @ first[plain]
+    size = np.sqrt((first**2).sum(axis=1) + (second**2).sum(axis=1))
+    score = np.divide(agree, size, out=np.zeros(len(tried)), where=size > 0)
+    default = Settings()
+    same = np.array([value == getattr(default, name) for name, value in rows])
+    gain = np.where(same, 0.0, (score[1:] - score[0]) / unit)
     return np.stack([np.ones(len(rows)), np.ones(len(rows)), gain, gain**2], axis=1)
+
+
+def _credit_of_each(
+    view: View, key_S: IntArray, remembered: tuple[FloatArray, FloatArray], tried: Sequence[Settings]
+) -> FloatArray:
+    """Advantage of each unit by each of the settings, which share the key, (settings, units)."""
+    seen = {decay: seen_by(view, key_S, remembered, decay) for decay in {one.decay for one in tried}}
+    both = Seen(
+        np.stack([seen[one.decay].count_S for one in tried]), np.stack([seen[one.decay].total_S for one in tried])
+    )
+    shrinkage, lam = np.array([[one.shrinkage, one.lam] for one in tried]).T[:, :, None]
+    return lambda_return(view, both, values(view, both, shrinkage), shrinkage, lam)
+
+
+def _summed(credit: FloatArray, cell_S: IntArray, state_S: IntArray, cells: int) -> FloatArray:
+    """Credit of each cell less its share of the credit of the state, (settings, cells)."""
+    visits = np.maximum(np.bincount(state_S), 1)
+    out = np.empty((len(credit), cells))
+    for row, one in zip(out, credit, strict=True):
+        mean = np.bincount(state_S, weights=one) / visits
+        row[:] = np.bincount(cell_S, weights=one - mean[state_S], minlength=cells)
+    return out
 
 
 def _dealt(view: View) -> IntArray:

@@ -85,8 +85,11 @@ def company(view: View, key_S: IntArray) -> Seen:
     return Seen(visits, np.where(visits > 0, total[key_S] - own_total[own_S], 0.0))
 
 
-def values(view: View, seen: Seen, shrinkage: float) -> FloatArray:
-    """V of the state of each unit; NaN where there is neither company, nor memory, nor a group."""
+def values(view: View, seen: Seen, shrinkage: float | FloatArray) -> FloatArray:
+    """V of the state of each unit; NaN where there is neither company, nor memory, nor a group.
+
+    The units are the last axis: ``seen`` (settings, units) with ``shrinkage`` (settings, 1) gives one row per setting.
+    """
     prior = np.nan_to_num(view.prior_S)
     weight = np.where(np.isnan(view.prior_S), 0.0, shrinkage)
     count = seen.count_S + weight
@@ -94,20 +97,23 @@ def values(view: View, seen: Seen, shrinkage: float) -> FloatArray:
     return np.where(seen.count_S > 0, value, view.prior_S)
 
 
-def lambda_return(view: View, seen: Seen, value_S: FloatArray, shrinkage: float, lam: float) -> FloatArray:
-    """The advantage of each unit; 0 where there is nothing to compare it with.
+def lambda_return(
+    view: View, seen: Seen, value_S: FloatArray, shrinkage: float | FloatArray, lam: float | FloatArray
+) -> FloatArray:
+    """The advantage of each unit; 0 where there is nothing to compare it with. Settings in rows as in `values`.
 
     d[t] = r[t] + γ V[t+1] - V[t]      A[t] = d[t] + γ l[t+1] A[t+1]      l = 1 - (1 - λ) n / (n + κ)
     """
     trace = 1.0 - (1.0 - lam) * seen.count_S / np.maximum(seen.count_S + shrinkage, 1e-300)
     trace = np.where(np.isnan(value_S), 1.0, trace)
     value = np.nan_to_num(value_S)
-    out = np.zeros(len(value))
-    last = np.append(view.traj_S[1:] != view.traj_S[:-1], True)[: len(value)]
+    out = np.zeros(value.shape)
+    last = np.append(view.traj_S[1:] != view.traj_S[:-1], True)[: value.shape[-1]]
     # what follows a unit: bootstrapped with the value of the next state, or with its return
     for t in range(int(view.position_S.max(initial=-1)), -1, -1):
         here = np.flatnonzero(view.position_S == t)
         on = here[~last[here]]
-        out[here] = view.reward_S[here]
-        out[on] += view.gamma * ((1.0 - trace[on + 1]) * value[on + 1] + trace[on + 1] * out[on + 1])
+        out[..., here] = view.reward_S[here]
+        after, weight = on + 1, trace[..., on + 1]
+        out[..., on] += view.gamma * ((1.0 - weight) * value[..., after] + weight * out[..., after])
     return np.where(np.isnan(value_S), 0.0, out - value)
