@@ -16,6 +16,7 @@ from apportion.models.backbone import Backbone, TokenModel
 from apportion.models.fitting import Fitted, Settings
 from apportion.models.implicit import ImplicitReward
 from apportion.models.prm import StepPRM
+from apportion.models.refitting import Refit
 from apportion.models.saving import described
 from apportion.models.sweet import SweetCritic
 from apportion.models.value_head import ValueHead
@@ -54,6 +55,7 @@ __all__ = [
     "Backbone",
     "Fitted",
     "ImplicitReward",
+    "Refit",
     "Settings",
     "StepPRM",
     "SweetCritic",
