@@ -72,7 +72,8 @@ $(LOWEST_STAMP): pyproject.toml constraints/oldest.txt
 
 test-lowest: $(LOWEST_STAMP) ## rollouts, cuts, credit, files, command line with the lowest supported versions
 	$(THREADS) $(LOWEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup tests/data tests/units tests/credit tests/assign \
-		tests/numerics/test_kernels.py tests/envs tests/resources/test_cache.py tests/resources/test_openai.py \
+		tests/numerics/test_kernels.py tests/envs/test_babyai.py tests/envs/test_foreign.py tests/envs/test_textcraft.py \
+		tests/envs/test_searchqa.py tests/envs/test_mathword.py tests/resources/test_cache.py tests/resources/test_openai.py \
 		tests/report/test_model.py tests/report/test_page.py tests/cli/test_cli.py tests/compatibility tests/test_public_api.py
 
 $(OPTIONAL_STAMP): $(STAMP) $(CONSTRAINTS)

@@ -106,6 +106,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_equal_credit_makes_equal_pages(tmp_path):
+    pytest.importorskip("matplotlib")
     for name in ("a.html", "b.html"):
         demo_report(SUMMARY, assign("gigpo", random_units(1, rich=False)), tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
