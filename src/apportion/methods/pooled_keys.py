@@ -48,8 +48,9 @@ def actions_of(units: Units) -> Hashes:
     order = np.argsort(unit, kind="stable")
     sampled = np.ascontiguousarray(np.asarray(ids_T, dtype=np.int64)[own_T][order])
     bounds = np.searchsorted(unit[order], np.arange(len(units) + 1)).tolist()
-    pieces = (sampled[a:b].tobytes() for a, b in itertools.pairwise(bounds))
-    return np.fromiter((_digest(piece) for piece in pieces), dtype=np.uint64, count=len(units))
+    pieces = [sampled[a:b].tobytes() for a, b in itertools.pairwise(bounds)]
+    digest = {piece: _digest(piece) for piece in set(pieces)}  # few actions, many units
+    return np.array([digest[piece] for piece in pieces], dtype=np.uint64)
 
 
 def _history(units: Units, state: Hashes, action: Hashes) -> Hashes:
