@@ -145,6 +145,7 @@ def test_pairs_in_order_are_counted_on_the_score_of_the_loss(score):
     batch, model = hidden(24, 7), stirred(score=score)
     task = _Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=1.0)
     scores = task._scores(np.arange(len(batch))).detach().numpy()
+    np.testing.assert_allclose(model._scores(batch), scores, atol=1e-5)
     right = [
         (scores[i] > scores[j]) + (scores[i] == scores[j]) / 2
         for i, a in enumerate(batch)

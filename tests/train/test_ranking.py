@@ -15,6 +15,7 @@ from apportion.models import SweetCritic, TokenModel
 from apportion.train import candidates as drawing
 from apportion.train.candidates import candidate_rollouts, context_of, draw, turns_of
 from apportion.train.examples import Examples
+from apportion.train.part_file import PartFile
 from apportion.train.player import TrainedPolicy
 from apportion.train.preference import prefer
 from apportion.train.ranking import choose, rank
@@ -240,6 +241,40 @@ def test_pairs_say_what_was_ranked(world, tmp_path):
         assert pair.chosen_score == LIKES[choices.action(pair.chosen_ids).split()[1]]
         assert pair.rejected_score == LIKES[choices.action(pair.rejected_ids).split()[1]]
         assert tuple(policy.tokenizer.encode(pair.prompt, add_special_tokens=False)) == pair.prompt_ids
+
+
+def test_pairs_do_not_depend_on_how_many_turns_are_ranked_at_once(world, monkeypatch):
+    policy, batch, _ = world
+    whole = rank(policy, Likes(**LIKES), batch, candidates=4, pairs=2)
+    monkeypatch.setattr("apportion.train.ranking.TOGETHER", 12)
+    assert rank(policy, Likes(**LIKES), batch, candidates=4, pairs=2) == whole
+
+
+def test_each_turn_draws_its_pairs_anew(world, monkeypatch):
+    policy, batch, _ = world
+    drawn = []
+    monkeypatch.setattr(
+        "apportion.train.ranking.choose",
+        lambda score, *, random, **more: drawn.append(random.random()) or choose(score, random=random, **more),
+    )
+    rank(policy, Likes(**LIKES), batch, candidates=4)
+    assert len(set(drawn)) == 48
+
+
+def test_rows_of_work_that_was_torn_off_twice_are_read_again(tmp_path):
+    told, out = {"seed": 1}, tmp_path / "x"
+    with PartFile(out, told) as part:
+        part.add([[1] * 9, [2]])
+    with part.path.open("ab") as file:
+        file.write(b"[3, 3, 3, 3, 3, 3, 3, 3, 3")
+    with PartFile(out, told, resume=True) as again:
+        assert again.rows == [[1] * 9, [2]]
+        again.add([4])
+    assert PartFile(out, told, resume=True).rows == [[1] * 9, [2], 4]
+    assert PartFile(tmp_path / "y", told, resume=True).rows == []
+    part.path.write_text("nonsense\n")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        PartFile(out, told, resume=True)
 
 
 class Dies(Likes):
