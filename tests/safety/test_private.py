@@ -50,11 +50,14 @@ def test_a_folder_of_credit(tmp_path):
 
 
 @pytest.mark.parametrize("credit", [None, pytest.param("archer", marks=pytest.mark.slow)])
-def test_a_training_run(tmp_path, credit):
+def test_a_training_run(tmp_path, credit, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from apportion.train import TrainConfig, train
 
+    planted = {name: f"sk-planted-{name.lower()}" for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY")}
+    for name, secret in planted.items():
+        monkeypatch.setenv(name, secret)
     out = tmp_path / "run"
     train(
         TrainConfig(
@@ -64,6 +67,9 @@ def test_a_training_run(tmp_path, credit):
     )  # fmt: skip
     assert mode(out) == 0o700  # nobody else gets any further
     assert mode(out / "checkpoints") == mode(out / "rollouts") == 0o700
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert not any(b"sk-planted" in path.read_bytes() for path in files)  # nobody's environment is written down
 
 
 def test_a_fitted_model(tmp_path):
