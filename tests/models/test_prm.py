@@ -10,9 +10,10 @@ import apportion as ap
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import CheckpointError, ConfigError, DataError
 from apportion.models import Backbone, Settings, StepPRM, ValueHead, load
-from apportion.models.prm import _Labelled
+from apportion.models.prm_task import Labelled
 from apportion.models.step_labels import labels_of
 from apportion.models.step_measures import step_measures
+from apportion.units import process_rewards
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +108,7 @@ def test_the_losses_are_those_of_the_formulas():
         model = StepPRM(small(), form=form)
         torch.nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(0))
         labels = np.linspace(0, 1, len(batch.traj_of_S)) if form == "soft" else batch.reward_parts["rating"]
-        task = _Labelled(model, batch, labels, Settings(held_out=0.0))
+        task = Labelled(model, batch, labels, Settings(held_out=0.0))
         total, weight = task.loss(np.arange(len(task.sizes)))
         rows = model.rows(batch)
         logit = model.values_at(rows, rows.row_of_S, rows.after_S)
@@ -160,7 +161,7 @@ def test_labels_are_the_rewards_of_the_steps_by_default_and_unlabelled_steps_are
     np.testing.assert_array_equal(labels_of(batch, "", who="it") > 0, truth(batch))
     labels = labels_of(batch, "", who="it")
     labels[::2] = np.nan
-    task = _Labelled(StepPRM(small()), batch, labels, Settings(held_out=0.0))
+    task = Labelled(StepPRM(small()), batch, labels, Settings(held_out=0.0))
     np.testing.assert_array_equal(task.fit_S, np.flatnonzero(np.isfinite(labels)))
     model = StepPRM.fit(batch, backbone=small(), epochs=1)
     assert model.fitted.measures["steps"] > 0
@@ -168,7 +169,7 @@ def test_labels_are_the_rewards_of_the_steps_by_default_and_unlabelled_steps_are
 
 def test_neutral_steps_are_bad_unless_they_are_said_to_be_good():
     batch = labelled(8, 0, low=0.0)
-    assert not _Labelled(StepPRM(small()), batch, batch.reward_parts["rating"], Settings()).target_K.all()
+    assert not Labelled(StepPRM(small()), batch, batch.reward_parts["rating"], Settings()).target_K.all()
     with pytest.raises(DataError, match=r"every labelled step is good \(labels from 0 to 1, good above -0.5\)"):
         StepPRM.fit(batch, backbone=small(), labels="rating", above=-0.5)
 
@@ -180,7 +181,7 @@ def test_failed_rollouts_are_not_read():
         for n, t in enumerate(batch)
     ]
     batch = Batch.from_trajectories(broken)
-    task = _Labelled(StepPRM(small()), batch, batch.reward_parts["rating"], Settings(held_out=0.0))
+    task = Labelled(StepPRM(small()), batch, batch.reward_parts["rating"], Settings(held_out=0.0))
     assert set(batch.traj_of_S[task.fit_S]) == set(range(1, 8))
 
 
@@ -273,3 +274,48 @@ def test_measures_of_nothing_and_of_one_class():
     found = step_measures(np.ones(4), np.ones(4), np.zeros(4, dtype=int))
     assert found["auc"][0] is found["first_error"][0] is None
     assert found["accuracy"] == [1.0, None, None]  # of one trajectory there is no interval
+
+
+def test_steps_that_are_segments_of_one_response_are_rewarded_at_their_ends():
+    """A model that was fitted to chains of steps scores one response cut into segments, and `pure` credits these."""
+    chains = labelled(24, 0)
+    model = StepPRM.fit(chains, backbone=small(), labels="rating", level="token", settings=FAST)
+    one = Batch.from_trajectories(
+        Trajectory(
+            [Step(prompt_ids=[3], ids=[i for s in t.steps for i in s.ids])], group=t.group, id=t.id, outcome=t.outcome
+        )
+        for t in chains
+    )
+    told = model.predict(one)
+    units = ap.by_segment(told, "fixed", size=2)
+    assert len(units) == len(chains.traj_of_S)
+    reward = process_rewards(units, "prm")
+    at_end = told.columns_T["prm"][np.flatnonzero(told.sampled_T)][1::2]
+    np.testing.assert_array_equal(reward, at_end)
+    last = np.flatnonzero(np.append(np.diff(units.traj_of_S), 1))
+    np.testing.assert_allclose(reward[last], model.rewards(one), atol=1e-6)
+    for cut in (2, 4):  # what follows a segment is not seen
+        short = Batch.from_trajectories(
+            [Trajectory([Step(prompt_ids=[3], ids=one.trajectories[0].steps[0].ids[:cut])])]
+        )
+        np.testing.assert_allclose(reward[cut // 2 - 1], model.rewards(short)[0], atol=1e-6)
+    credit = ap.assign("pure", ap.by_segment(one, "fixed", size=2), values=model)
+    np.testing.assert_array_equal(credit.advantage_S, ap.assign("pure", units).advantage_S)
+    assert len(np.unique(credit.advantage_S[credit.units.traj_of_S == 0])) > 1
+    again = ap.remake(credit.record(), ap.by_segment(told, "fixed", size=2))
+    np.testing.assert_array_equal(again.advantage_S, credit.advantage_S)
+    steps = ap.assign("pure", ap.by_step(one), values=model)  # a coarser cut has the reward of the whole step
+    np.testing.assert_allclose(process_rewards(steps.units, "prm"), model.rewards(one))
+
+
+def test_words_of_text_are_read_to_their_ends():
+    batch = Batch.from_trajectories(
+        [Trajectory([Step("Sum it.", "one two three"), Step("Go on.", "four")], outcome=1.0)]
+    )
+    model = StepPRM(Backbone("small"), level="token")
+    torch.nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(0))
+    reward = model.token_rewards(batch)[batch.sampled_T]
+    for k, text in enumerate(("one", "one two", "one two three")):
+        begun = Batch.from_trajectories([Trajectory([Step("Sum it.", text)])])
+        assert reward[k] == pytest.approx(model.rewards(begun)[0], abs=1e-6)
+    np.testing.assert_allclose(reward[2:], model.rewards(batch), atol=1e-6)

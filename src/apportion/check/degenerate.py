@@ -16,7 +16,7 @@ from apportion.data import Batch, Trajectory
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, seg_count, seg_mean
 from apportion.numerics.repetition import repetition
-from apportion.units import Units, process_rewards, verdicts
+from apportion.units import Units, has_process_rewards, process_rewards, verdicts
 
 HIGH = 0.2
 """Repetition score above which a response repeats itself (PURE); two verbatim copies are above it."""
@@ -55,7 +55,7 @@ def degenerate(
         success: outcomes above it are right. good: process rewards above it are of good steps.
     """
     batch = units.batch
-    part = process if process is not None else (FITTED if FITTED in units.reward_parts else "")
+    part = process if process is not None else (FITTED if has_process_rewards(units, FITTED) else "")
     told_N = units.valid_N if part else verdicts(units)  # without a part, outcomes may be sums of process rewards
     told_N = told_N & batch.has_tokens_N
     seen_N = batch.has_tokens_N & ~batch.failed_N

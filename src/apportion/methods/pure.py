@@ -7,7 +7,8 @@ rollout of full length.
 
 Use       with a process reward model: the sum form pays for many harmless steps, this one does not. Give Step.reward
           to the steps and Trajectory.outcome to the verifier, or name a part of Step.rewards; a fitted model of
-          `apportion.models` (`StepPRM`) fills the part "prm", which is read where it is there.
+          `apportion.models` (`StepPRM`) fills the part "prm", or the column of that name where steps are segments of
+          one response; it is read where it is there.
 Source    arXiv:2504.15275, eqs. 3 and 7.
 Compared  by reading, with CJReinforce/PURE, branches main and verl.
 Deviates  1. Only scored steps compete for the minimum; the strict form of the verl branch scans token positions, zeros
@@ -29,7 +30,7 @@ from apportion.methods.notes import group_notes
 from apportion.methods.registry import register
 from apportion.numerics import BoolArray, FloatArray, centre, seg_count, seg_sum, to_go
 from apportion.numerics.minform import grid_min, min_form
-from apportion.units import Units, process_rewards, verdicts
+from apportion.units import Units, has_process_rewards, process_rewards, verdicts
 
 FORMS = ("soft", "strict", "sum", "grid_min")
 BASELINES = ("length", "pooled", "step", "step_means", "token", "none")
@@ -93,7 +94,7 @@ def pure(
         raise ConfigError(
             f"pure: form='grid_min' has no rewards of single steps for baseline={baseline!r}; give 'length'"
         )
-    process = process or (FITTED if FITTED in units.reward_parts else "")
+    process = process or (FITTED if has_process_rewards(units, FITTED) else "")
     valid_N, valid_S, group_of_N, n = units.valid_N, units.valid_S, units.group_of_N, len(units.group_of_N)
     reward_S = process_rewards(units, process)
     told_S = np.isfinite(reward_S)

@@ -6,7 +6,7 @@ from apportion.units.cut import cut
 from apportion.units.cuts import by_agent, by_episode, by_step, by_token, by_turn
 from apportion.units.pieces import token_texts
 from apportion.units.predicted import with_batch
-from apportion.units.process import process_rewards, verdicts
+from apportion.units.process import has_process_rewards, process_rewards, verdicts
 from apportion.units.segments import by_segment
 from apportion.units.similar import Blocks, Near
 from apportion.units.state_keys import STATES, StateKey, StateKeys, StateRule, state_rule
@@ -48,6 +48,7 @@ __all__ = [
     "by_tree",
     "by_turn",
     "cut",
+    "has_process_rewards",
     "learn_rules",
     "leaves",
     "prefix_tree",

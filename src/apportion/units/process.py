@@ -9,6 +9,8 @@ from apportion.numerics import BoolArray, FloatArray, IntArray, seg_count, seg_s
 from apportion.units.cut import unit_of_last_token
 from apportion.units.units import Units
 
+INSIDE = ("segment", "token")
+"""Levels whose units lie inside steps."""
 ROUNDING = 1e-9
 """Share of a reward by which two ways of adding it up may differ."""
 
@@ -22,12 +24,15 @@ def process_rewards(units: Units, name: str = "") -> FloatArray:
     Args:
         units: any units.
         name: a named part (`Step.rewards`); default the rewards themselves. Rewards that were put in with
-            `Units.with_reward` count as told everywhere.
+            `Units.with_reward` count as told everywhere. Segments and tokens take the column of that name
+            (`Step.columns`) where there is one, and of it the number at their last token.
 
     Raises:
         DataError: no step has a part of that name.
     """
     if name:
+        if units.level in INSIDE and name in units.batch.columns_T:
+            return _at_last_token(units, units.batch.columns_T[name])
         if name not in units.reward_parts:
             raise DataError(f"no step has a reward part named {name!r}; give Step.rewards[{name!r}] where there is one")
         return units.reward_parts[name]
@@ -44,6 +49,11 @@ def process_rewards(units: Units, name: str = "") -> FloatArray:
     return np.where(moved_N[units.traj_of_S], units.reward_S, found_S)
 
 
+def has_process_rewards(units: Units, name: str) -> bool:
+    """Whether `process_rewards` finds that part."""
+    return name in units.reward_parts or (units.level in INSIDE and name in units.batch.columns_T)
+
+
 def verdicts(units: Units) -> BoolArray:
     """Trajectories whose outcome was given for itself, rather than added up from rewards, (N,)."""
     given = [t.outcome for t in units.batch.trajectories]
@@ -51,6 +61,13 @@ def verdicts(units: Units) -> BoolArray:
     value = np.array([0.0 if x is None else x for x in given])
     same: BoolArray = told & (units.outcome_N == value)
     return same & units.valid_N
+
+
+def _at_last_token(units: Units, column_T: FloatArray) -> FloatArray:
+    own = np.flatnonzero(units.unit_of_T >= 0)
+    out = np.full(len(units), np.nan)
+    out[units.unit_of_T[own]] = column_T[own]  # later tokens overwrite earlier ones: the last one stays
+    return out
 
 
 def _unit_of_step(units: Units) -> IntArray:
