@@ -5,7 +5,7 @@ generated tokens; runs, records and the choice of the learning rate are those of
 best one for GRPO and GiGPO on a seed that is not judged. Area: success of the rollouts trained on (sampled), averaged
 over the tokens; final: held-out tasks, sampled.
 
-    python -m experiments.pooled_environments [--seeds 5] [--envs babyai_two,colspec]
+    python -m experiments.pooled_environments [--seeds 7] [--envs babyai_two,colspec]
 
 One JSON file per run in `results/pooled_environments`; a stopped experiment goes on, inside a run from its newest
 checkpoint.
@@ -114,7 +114,7 @@ def show(name: str, found: Mapping[str, Any], write: Callable[[str], object]) ->
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=7)
     parser.add_argument("--work", type=Path, default=Path("runs/pooled_environments"))
     parser.add_argument("--envs", default=",".join(WORLDS))
     given = parser.parse_args()
