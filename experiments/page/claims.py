@@ -77,8 +77,10 @@ def exact(what: str, *, noisy: bool = False) -> Callable[[Found], tuple[str, str
     return ours
 
 
-def learned(arm: str, key: str = "area", over: str = "grpo") -> Callable[[Found], tuple[str, str] | None]:
-    """Difference of two arms in learning, by environment, paired by seed."""
+def learned(
+    arm: str, key: str = "area", over: str = "grpo", claimed: float | None = None
+) -> Callable[[Found], tuple[str, str] | None]:
+    """Difference of two arms in learning, by environment, paired by seed; and where a claimed gain is excluded."""
 
     def ours(found: Found) -> tuple[str, str] | None:
         parts = []
@@ -89,7 +91,11 @@ def learned(arm: str, key: str = "area", over: str = "grpo") -> Callable[[Found]
         if not parts:
             return None
         told = "; ".join(f"{name} {signed(interval)}" for name, interval in parts)
-        return f"{'area' if key == 'area' else 'at the end'}: {told}", several([interval for _, interval in parts])
+        kind = several([interval for _, interval in parts])
+        if claimed is not None:
+            excluded = sum(interval[2] < claimed for _, interval in parts)
+            kind += f"; +{claimed:.2f} is excluded on {excluded} of {len(parts)}"
+        return f"{'area' if key == 'area' else 'at the end'}: {told}", kind
 
     return ours
 
@@ -111,17 +117,20 @@ def overhead(found: Found) -> tuple[str, str] | None:
 
 def recurring(found: Found) -> tuple[str, str] | None:
     """Share of steps in a state that another rollout of the group saw; first and last fifth of GiGPO's runs."""
-    parts, falls = [], []
+    parts, falls, rises = [], [], []
     for name in (n for n in WORLDS if n in found.learning):
         row = per_world(WORLDS[name], found.learning[name])["arms"].get("gigpo")
         if row:
             first, last = row["recurring"]["first"], row["recurring"]["last"]
             parts.append(f"{name} {plain(first)} → {plain(last)}")
             falls.append(last[2] < first[1])
+            rises.append(last[1] > first[2])
     if not parts:
         return None
     many = "more than half recur everywhere" if _least(found) > 0.5 else "recurrence depends on the environment"
-    return "share of steps: " + "; ".join(parts), f"{many}; falls in {sum(falls)} of {len(falls)}"
+    return "share of steps: " + "; ".join(
+        parts
+    ), f"{many}; falls in {sum(falls)}, rises in {sum(rises)} of {len(falls)}"
 
 
 def _least(found: Found) -> float:

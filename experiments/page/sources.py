@@ -16,6 +16,7 @@ from experiments.page.claims import (
     window,
 )
 from experiments.page.others import archer, environments, labels
+from experiments.page.process import collapse, minimum, over_dpo, token_rewards
 
 EXPERIMENTS = "../experiments"
 LEARNING = f"[learning]({EXPERIMENTS}/learning/__init__.py)"
@@ -28,7 +29,10 @@ def by(name: str) -> str:
 
 
 CLAIMS = (
-    Claim("GiGPO, 2505.10978", "+12 points over GRPO on ALFWorld, +9 on WebShop", LEARNING, learned("gigpo", "final")),
+    Claim(
+        "GiGPO, 2505.10978", "+12 points over GRPO on ALFWorld, +9 on WebShop", LEARNING,
+        learned("gigpo", "final", claimed=0.09),
+    ),
     Claim("", "the same, in speed", LEARNING, learned("gigpo")),
     Claim("", "the same, with credit against the truth", EXACTLY, exact("gigpo over grpo")),
     Claim("", "its credit takes 0.15 % of an iteration (0.54 of 363 s)", LEARNING, overhead),
@@ -80,6 +84,13 @@ CLAIMS = (
         exact("normalised states over exact", noisy=True),
     ),
     Claim("", "the released block matching, there", EXACTLY, exact("blocks over exact", noisy=True)),
+    Claim(
+        "PURE, 2504.15275", "a sum of process rewards collapses training", by("pure_collapse"), collapse,
+    ),
+    Claim("", "the minimum with a verifier does not", by("pure_collapse"), minimum),
+    Claim("T-REG, 2412.02685", "its token rewards find the tokens that decide", by("treg_planted"), token_rewards),
+    Claim("", "better than DPO: what the tuned policy writes", by("treg_planted"), over_dpo("generation")),
+    Claim("", "better than DPO: held-out pairs", by("treg_planted"), over_dpo("pairs")),
     Claim(
         "D(w), planning curve", "how wide a unit of credit should be", by("window_size"), window,
     ),
