@@ -76,7 +76,9 @@ def markdown(found: dict[str, Any]) -> str:
 
 def verdict(gaps: dict[str, list[float]]) -> str:
     """What the intervals of the differences say, in words."""
-    better, worse, open_ = [], [], []
+    better: list[str] = []
+    worse: list[str] = []
+    open_: list[str] = []
     for name, (_, low, high) in gaps.items():
         who, what = name.split(" - ")[0], name.rpartition(", ")[2]
         low, high = (-high, -low) if what == "error" else (low, high)  # more is better

@@ -89,7 +89,8 @@ class Game:
 
     def batch(self, drawn: Rollouts) -> Batch:
         """Episodes as token ids; each step has a context of its own, which tells the whole state."""
-        out, steps = [], []
+        out: list[Trajectory] = []
+        steps: list[Step] = []
         for s in range(len(drawn.slot_S)):
             steps.append(self.step(int(drawn.time_S[s]), int(drawn.slot_S[s]), float(drawn.reward_S[s])))
             if s + 1 == len(drawn.slot_S) or drawn.traj_of_S[s + 1] != drawn.traj_of_S[s]:
