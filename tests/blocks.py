@@ -43,6 +43,9 @@ SMALLER = {
 }
 """Options that a command is given here, in place of its own, so that a page runs in seconds."""
 
+VOCABULARY = 250
+"""Ids of the made-up rollouts are below it."""
+
 PRELUDE = {
     "docs/bench.md": "scorer = lambda texts, actions: [[1 / len(choices)] * len(choices) for choices in actions]",
     "docs/pooled.md": "from apportion.assign import news_and_credit\n"
@@ -149,7 +152,10 @@ def given(folder: Path) -> None:
     from tests.make import random_trajectories
 
     drawn = random_trajectories(1, forks=False)
-    rollouts = [dataclasses.replace(rollout, id=f"run-{n}") for n, rollout in enumerate(drawn, 10)]
+    rollouts = [
+        dataclasses.replace(rollout, id=f"run-{n}", steps=[_few_ids(step) for step in rollout.steps])
+        for n, rollout in enumerate(drawn, 10)
+    ]
     for name in ("rollouts.jsonl", "runs.jsonl", "fresh.jsonl"):
         ap.write(folder / name, rollouts)
     chat = {
@@ -166,6 +172,12 @@ def given(folder: Path) -> None:
     word = folder / "bin" / "apportion"
     word.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.blocks --apportion "$@"\n', encoding="utf-8")
     word.chmod(0o755)
+
+
+def _few_ids(step: Any) -> Any:
+    """The same with token ids that the smallest backbone knows."""
+    kept = {name: getattr(step, name) for name in ("ids", "prompt_ids")}
+    return dataclasses.replace(step, **{name: None if ids is None else ids % VOCABULARY for name, ids in kept.items()})
 
 
 def apportion(words: list[str]) -> int:

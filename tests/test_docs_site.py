@@ -186,9 +186,7 @@ def test_the_build_fails_on_dead_links_and_pages_that_nobody_leads_to(tmp_path):
     data.write_text(f"{data.read_text(encoding='utf-8')}\n{faults}", encoding="utf-8")
     (tmp_path / "docs" / "lost.md").write_text("# Lost\n", encoding="utf-8")
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for name in (".ci/site/theme", ".ci/site/hooks.py", "[src]"):
-        assert name in config
-        config = config.replace(name, name.replace("src", str(ROOT / "src")).replace(".ci", str(ROOT / ".ci")))
+    config = config.replace(".ci/site", f"{ROOT}/.ci/site").replace("[src]", f"[{ROOT}/src]")
     (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
