@@ -1,9 +1,9 @@
 """Keep of a comparison by `apportion bench` what the results page shows: values with intervals, costs, reasons.
 
     apportion bench --methods all --tasks all --budget 2000 --seeds 5 --out runs/bench
-    python experiments/bench_summary.py [--bench runs/bench/bench.json]
+    python experiments/bench_summary.py [runs/bench/bench.json ...]
 
-Writes results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
+Comparisons of other methods or tasks under the same plan may be given together; a cell counts once. Writes results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ def kept(cell: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Read, shorten, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--bench", type=Path, default=Path("runs/bench/bench.json"))
+    parser.add_argument("bench", type=Path, nargs="*", default=[Path("runs/bench/bench.json")])
     parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    document = json.loads(given.bench.read_text(encoding="utf-8"))
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in given.bench]
+    document = documents[0]
+    for path, other in zip(given.bench, documents, strict=True):
+        if any(other[key] != document[key] for key in ("plan", "version")):
+            parser.error(f"{path} is of another plan or version than {given.bench[0]}; compare under one plan")
     asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
     commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
-    cells = [kept(cell) for cell in document["cells"]]
-    lines = ",\n".join(json.dumps(cell, separators=(",", ":"), ensure_ascii=False) for cell in cells)
+    cells = {(cell["method"], cell["task"]): kept(cell) for one in documents for cell in one["cells"]}
+    lines = ",\n".join(json.dumps(cell, separators=(",", ":"), ensure_ascii=False) for cell in cells.values())
     head = json.dumps({"commit": commit, "version": document["version"], "plan": document["plan"]})[:-1]
     with atomic_write(given.out / "bench.json") as file:
         file.write(f'{head}, "cells": [\n{lines}\n]}}\n'.encode())

@@ -57,3 +57,16 @@ def environments(found: Found) -> Ours:
     if any(verdict(gap) == "holds" for gap in gaps):
         kind = several(gaps)
     return f"area, over the better of the two: {'; '.join(parts)}", kind
+
+
+def equal_words(found: Found) -> Ours:
+    """Nine continuations over models that learned from as many words, by the order of pairs of actions."""
+    told = found.json.get("value_models")
+    if not told:
+        return None
+    gaps = {}
+    for model, name in (("value_head", "a value head"), ("prm_td", "AgentPRM by TD"), ("prm_mc", "AgentPRM by MC")):
+        value, low, high = told["differences"][f"{model}:9 - samples:9, pairwise"]
+        gaps[name] = [-value, -high, -low]
+    text = "; ".join(f"over {name} {signed(gap)}" for name, gap in gaps.items())
+    return f"share of pairs in order, {len(told['seeds'])} seeds: {text}", several(list(gaps.values()))

@@ -15,7 +15,7 @@ from experiments.page.claims import (
     spans,
     window,
 )
-from experiments.page.others import archer, environments, labels
+from experiments.page.others import archer, environments, equal_words, labels
 from experiments.page.process import collapse, minimum, over_dpo, token_rewards
 
 EXPERIMENTS = "../experiments"
@@ -45,6 +45,10 @@ CLAIMS = (
     Claim(
         "VinePPO, 2410.01679", "values of 9 continuations rank actions better than a value network",
         by("vineppo_vs_value_head"), nine_continuations,
+    ),
+    Claim(
+        "", "the same, where models learn from as many words as nine continuations cost", by("value_models"),
+        equal_words,
     ),
     Claim(
         "CARL, 2512.04949", "72 % fewer trained actions without loss (its forks are not in this run: the gate alone)",
