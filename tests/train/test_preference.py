@@ -1,12 +1,13 @@
 """A policy trained on preference pairs: the loss is that of the losses' room; what cannot be learned from is said."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from apportion.data.pairs import TurnPair
+from apportion.data.pairs import TurnPair, write_pairs
 from apportion.errors import CheckpointError, ConfigError, DataError
 from apportion.losses import pairs as on_arrays
 from apportion.models import Settings
@@ -171,3 +172,30 @@ def test_a_loss_that_is_not_finite_leaves_the_policy_as_it_was():
             prefer(policy, pairs, lr=1e-2, batch_tokens=60, held_out=0.0)
     assert len(calls) == 2
     assert all(torch.equal(x, before[name]) for name, x in policy.model.state_dict().items())
+
+
+@pytest.mark.slow
+def test_trl_trains_on_the_file_with_the_same_tokens_and_a_stop_token(tmp_path):
+    datasets, trl = pytest.importorskip("datasets"), pytest.importorskip("trl")
+    policy = policy_of()
+    policy.save(tmp_path / "policy")
+    text = policy.tokenizer.decode
+    pairs = [
+        replace(p, prompt=text(p.prompt_ids), chosen=text(p.chosen_ids), rejected=text(p.rejected_ids))
+        for p in (pair_of(policy, k, better=1, worse=2) for k in range(8))
+    ]
+    write_pairs(tmp_path / "pairs.jsonl", pairs)
+    rows = datasets.load_dataset(
+        "json", data_files=str(tmp_path / "pairs.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    how = trl.DPOConfig(
+        str(tmp_path / "out"), max_steps=1, per_device_train_batch_size=4, report_to=[], use_cpu=True, bf16=False
+    )
+    trainer = trl.DPOTrainer(str(tmp_path / "policy"), args=how, train_dataset=rows)
+    stop = policy.prompts.stop_id
+    for row, pair in zip(trainer.train_dataset, pairs, strict=True):
+        assert tuple(row["prompt_ids"]) == pair.prompt_ids
+        assert tuple(row["chosen_ids"]) == (*pair.chosen_ids, stop)
+        assert tuple(row["rejected_ids"]) == (*pair.rejected_ids, stop)
+    trainer.train()
+    assert trainer.state.global_step == 1
