@@ -3,7 +3,8 @@
     apportion bench --methods all --tasks all --budget 2000 --seeds 5 --out runs/bench
     python experiments/bench_summary.py [runs/bench/bench.json ...]
 
-Comparisons of other methods or tasks under the same plan may be given together; a cell counts once. Writes results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
+Comparisons of other methods or tasks under the same plan may be given together; a cell counts once. Writes
+results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
 """
 
 from __future__ import annotations
