@@ -13,9 +13,9 @@ from. Its rollouts, paired by outcome, fit three critics, for as many tokens eac
 Each ranks the same draws of 16 candidate turns, and the actor is trained on its pairs (`rank`, `prefer`); so it is on
 pairs of the exact values, which are known here.
 
-    python experiments/sweet_artefact.py [--seeds 5] [--work runs/sweet_artefact] [--only SEED]
+    python experiments/sweet_artefact.py [--seeds 5] [--tasks 48,96] [--work runs/sweet_artefact]
 
-One JSON file per seed; a stopped experiment goes on. Settings were chosen on seeds 100 and 101.
+One JSON file per seed and size; a stopped experiment goes on. Settings were chosen on seeds 100 and 101.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from apportion.train.rollout import Collector, Rollouts
 
 HERE = Path(__file__).parent
 TEST = 5_000_000  # tasks from here on are of the split that no rollout was of
-TASKS, ROLLOUTS, CRITIC_PASSES = (24, 96), 6, 10
-FRESH, RANKED, JUDGED, PLAYED = 48, 96, 32, 400
+TASKS, ROLLOUTS, CRITIC_PASSES = (48, 96), 6, 8
+FRESH, RANKED, JUDGED, PLAYED = 24, 48, 24, 400
 CRITIC = {"beta": 1.0, "lr": 1e-3, "batch_tokens": 4096, "held_out": 0.0}
 POLICY = {"lr": 5e-4, "batch_tokens": 2048, "held_out": 0.0, "epochs": 2}
 CRITICS: dict[str, dict[str, Any]] = {
@@ -123,55 +123,64 @@ def fitted(actor: Policy, batch: Batch, how: dict[str, Any], seed: int) -> Sweet
     )
 
 
-def measured(seed: int) -> dict[str, Any]:
-    """Everything of one seed."""
+def measured(seed: int, tasks: int) -> dict[str, Any]:
+    """Everything of one seed, with critics that are fitted to rollouts of so many tasks."""
     torch.set_num_threads(1)
     began, actor = time.process_time(), language_model(seed)
     first = 1_000_000 + 1000 * seed
-    own = played(actor, "train", first, max(TASKS), ROLLOUTS, seed).trajectories
+    own = Batch.from_trajectories(played(actor, "train", first, tasks, ROLLOUTS, seed).trajectories)
     fresh = Batch.from_trajectories(played(actor, "test", TEST + 1000, FRESH, ROLLOUTS, seed).trajectories)
     ranked = Batch.from_trajectories(played(actor, "train", first + 500, RANKED, 1, seed).trajectories)
-    arms: dict[str, Any] = {ACTOR: score_of(actor, seed), EXACT: better(actor, Exact(), ranked, seed)}
-    for tasks in TASKS:
-        batch = Batch.from_trajectories(own[: tasks * ROLLOUTS])
-        for name, how in CRITICS.items():
-            critic = fitted(actor, batch, how, seed)
-            assert critic.fitted is not None
-            arms[f"{name}, {tasks}"] = {
-                "tokens_read": critic.fitted.tokens,
-                "pairs_right": critic.measure(fresh)["pairs"][0],
-                **judged(critic, actor, fresh, seed),
-                **better(actor, critic, ranked, seed),
-            }
+    arms: dict[str, Any] = {}
+    if tasks == TASKS[0]:
+        arms = {ACTOR: score_of(actor, seed), EXACT: better(actor, Exact(), ranked, seed)}
+    for name in CRITICS if tasks == TASKS[0] else (WITH, WITHOUT):
+        how = CRITICS[name]
+        critic = fitted(actor, own, how, seed)
+        assert critic.fitted is not None
+        arms[f"{name}, {tasks}"] = {
+            "tokens_read": critic.fitted.tokens,
+            "pairs_right": critic.measure(fresh)["pairs"][0],
+            **judged(critic, actor, fresh, seed),
+            **better(actor, critic, ranked, seed),
+        }
     return {"seed": seed, "arms": arms, "cpu_seconds": time.process_time() - began}
 
 
-def run(seed: int, work: Path) -> dict[str, Any]:
-    """A seed from its file, or now."""
-    path = work / f"{seed}.json"
+def run(seed: int, tasks: int, work: Path) -> dict[str, Any]:
+    """A seed and a number of tasks from its file, or now."""
+    path = work / f"{seed}.{tasks}.json"
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
-    done = measured(seed)
+    done = measured(seed, tasks)
     work.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(json.dumps(done, indent=1).encode())
     return done
 
 
+def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arms of all numbers of tasks."""
+    arms = {name: arm for found in runs for name, arm in found["arms"].items()}
+    return {"arms": arms, "cpu_seconds": sum(found["cpu_seconds"] for found in runs)}
+
+
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", type=int, help="run this seed, and write no page")
+    parser.add_argument("--tasks", default=",".join(map(str, TASKS)), help=f"how many a critic is fitted to, {TASKS}")
     parser.add_argument("--work", type=Path, default=Path("runs/sweet_artefact"))
     parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    if given.only is not None:
-        run(given.only, given.work)
-        return
-    compared = [(f"{WITH}, {tasks}", f"{other}, {tasks}") for tasks in TASKS for other in (WITHOUT, UNDIVIDED)]
-    found = summary([run(seed, given.work) for seed in range(given.seeds)], compared)
+    sizes = [int(size) for size in given.tasks.split(",")]
+    for tasks in sizes:
+        for seed in range(given.seeds):
+            run(seed, tasks, given.work)
+    by_seed = [_together([run(seed, tasks, given.work) for tasks in sizes]) for seed in range(given.seeds)]
+    compared = [(f"{WITH}, {tasks}", f"{WITHOUT}, {tasks}") for tasks in sizes]
+    found = summary(by_seed, [*compared, (f"{WITH}, {TASKS[0]}", f"{UNDIVIDED}, {TASKS[0]}")])
     with atomic_write(given.out / "sweet_artefact.json") as file:
         file.write(json.dumps(found, indent=1).encode() + b"\n")
     with atomic_write(given.out / "sweet_artefact.md") as file:

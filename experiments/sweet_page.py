@@ -16,8 +16,8 @@ COLUMNS = {
 }  # fmt: skip
 
 
-WORDS = """* **pairs right**: of two fresh rollouts of a held-out task, one of which succeeded, how often that one scores
-  higher; chance is .5.
+WORDS = """* **pairs right**: of two fresh rollouts of a held-out task, one of which succeeded, how often that one
+  scores higher; chance is .5.
 * **turns in order**: of two candidate turns with different exact values, drawn at one turn of a fresh rollout of a
   held-out task, how often the better one has the higher score; mean over turns; chance is .5. The exact value is the
   chance to pass all tests if this is done and all else is done best, for somebody who knows what the actor knows.

@@ -26,7 +26,7 @@ from apportion.train.tokenizer import ACT, PAD, STOP
 WORD = r"\n|\w+|[^\w\s]+"
 ENV = "experiments/colspec"
 QUESTIONS = 2
-DIALOGUES, PASSES, LEARNING = 1600, 8, 4e-3
+DIALOGUES, PASSES, LEARNING = 1200, 6, 4e-3
 
 
 @register(ENV)
