@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from apportion.errors import CheckpointError, ConfigError, DataError
-from apportion.models import AgentPRM, Backbone, ImplicitReward, Settings, TokenModel, ValueHead
+from apportion.models import AgentPRM, Backbone, ImplicitReward, Settings, TokenModel, ValueHead, fitting
 from apportion.models.refitting import Refit
 from apportion.numerics import gae
 from tests.models.test_value_head import coin
@@ -64,6 +64,19 @@ def test_what_is_saved_goes_on_to_the_same_bits(kind, tmp_path):
     assert not all(torch.equal(a, b) for a, b in pairs)
     with pytest.raises(CheckpointError, match="no checkpoint"):
         rest.go_on_from(tmp_path, number=3)
+
+
+def test_every_pass_has_an_order_of_its_own(monkeypatch, tmp_path):
+    seen, steps = [], fitting._steps
+    monkeypatch.setattr(fitting, "_steps", lambda sizes, settings, k: seen.append(k) or steps(sizes, settings, k))
+    refit = Refit(head(), ONLINE)
+    for k in range(2):
+        refit.update(refit.model.task(coin(8, k), ONLINE))
+    refit.save_state(tmp_path, number=2, keep=1)
+    rest = Refit(head(), ONLINE)
+    rest.go_on_from(tmp_path, number=2)
+    rest.update(rest.model.task(coin(8, 2), ONLINE))
+    assert seen == [0, 1, 2, 3, 4, 5]
 
 
 def test_targets_and_clip_are_of_the_values_before_the_first_pass():
