@@ -57,10 +57,6 @@ PRICES = {
     Attend: "extra passes: it asks for one scored pass, with its attention",
     Logprob: "extra passes: it asks for probabilities of given tokens",
 }
-TRAINED = {
-    "value": "a trained model: its numbers are read, see learned credit",
-    "process-reward": "a trained process reward model",
-}
 
 
 def columns_told(spec: MethodSpec) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from links import ROOT, papers_linked
-from method_facts import COLUMNS, FAMILIES, LAWS, asked, columns_told, cost_class, source_link
+from method_facts import FAMILIES, LAWS, asked, columns_told, cost_class, source_link
 from worked import examples, try_it
 
 from apportion.methods import MethodSpec, describe, methods
@@ -105,15 +105,14 @@ def guidance(spec: MethodSpec) -> list[str]:
     out = []
     for rule in rules:
         when = " and ".join(f"`{c.fact} {c.comparison} {c.number:g}`" for c in rule.when)
-        out.append(
-            f"* [The guide](../recommend.md#rules) names it where {when}: {rule.why}. Otherwise not: it {rule.why_not}."
-        )
+        why_not = f"it {rule.why_not}" if rule.why_not.startswith("needs") else rule.why_not
+        out.append(f"* [The guide](../recommend.md#rules) names it where {when}: {rule.why}. Otherwise not: {why_not}.")
     for caution in cautions:
         when = " and ".join(f"`{c.fact} {c.comparison} {c.number:g}`" for c in caution.when)
         out.append(f"* Mind, where {when}: {caution.text}.")
     if spec.kind == "transform" and not rules:
         out.append("* A transform: it stands behind a bar and changes the credit of what is before it.")
-    return ["\n".join(out).replace("it needs", "it needs").replace("it hardly", "hardly")] if out else []
+    return ["\n".join(out)] if out else []
 
 
 def parameters(spec: MethodSpec) -> str:
@@ -177,8 +176,3 @@ def prose(text: str) -> str:
 def cell(text: str) -> str:
     """Text inside a table."""
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def unknown_columns(specs: tuple[MethodSpec, ...]) -> set[str]:
-    """Columns that are read and that nobody has described."""
-    return {column for spec in specs for column in spec.reads if column not in COLUMNS}
