@@ -28,17 +28,20 @@ def archer(found: Found) -> Ours:
 
 
 def labels(found: Found) -> Ours:
-    """Tokens of Monte-Carlo labels over those of temporal differences, at equal error."""
+    """Tokens of Monte-Carlo labels (their mean) over those of temporal differences at equal error of a table; and the
+    error of a network that had an eighth of the tokens.
+    """
     told = found.json.get("agentprm_labels")
     if not told:
         return None
-    ratios = told["ratios"]["mc_hard"]
+    ratios = told["ratios"]["mc_mean"]
     parts = [f"{int(budget):,} tokens: {plain(ratio, 1)} times" for budget, ratio in ratios.items()]
-    holds = [verdict(ratio, 8) for ratio in ratios.values()]
-    kind = "holds" if set(holds) == {"holds"} else "fails" if set(holds) == {"fails"} else "not shown"
-    if kind == "fails" and all(ratio[1] > 1 for ratio in ratios.values()):
-        kind = "cheaper, by less than 8"
-    return "Monte Carlo needs, of " + "; of ".join(parts), kind
+    holds = {verdict(ratio, 8) for ratio in ratios.values()}
+    gap = told["network_differences"]["td - mc_mean, error"]
+    text = f"in a table Monte Carlo needs, of {'; of '.join(parts)}; error of a network at an eighth, {signed(gap)}"
+    table = "holds" if holds == {"holds"} else "fails" if holds == {"fails"} else "not shown"
+    network = "holds" if gap[2] <= 0 else "fails" if gap[1] > 0 else "not shown"
+    return text, table if table == network else f"{table} in a table, {network} in a network"
 
 
 def environments(found: Found) -> Ours:
@@ -70,3 +73,28 @@ def equal_words(found: Found) -> Ours:
         gaps[name] = [-value, -high, -low]
     text = "; ".join(f"over {name} {signed(gap)}" for name, gap in gaps.items())
     return f"share of pairs in order, {len(told['seeds'])} seeds: {text}", several(list(gaps.values()))
+
+
+def artefact(found: Found) -> Ours:
+    """SWEET-RL's critic with the hidden artefact over the same without it: candidate turns in order."""
+    return _sweet(found, "without it", "turns in order", "ordered")
+
+
+def divided(found: Found) -> Ours:
+    """SWEET-RL's mean over a turn's tokens over the sum: tokens that the trained policy writes in a turn."""
+    return _sweet(found, "not divided by length", "tokens a turn of the trained policy", "tokens")
+
+
+def _sweet(found: Found, other: str, what: str, metric: str) -> Ours:
+    told = found.json.get("sweet_artefact")
+    if not told:
+        return None
+    rows = {
+        pair: row
+        for pair, row in told["differences"].items()
+        if pair.startswith("with the artefact") and other in pair and metric in row
+    }
+    if not rows:
+        return None
+    text = "; ".join(f"{pair}: {signed(row[metric])}, success {signed(row['success'])}" for pair, row in rows.items())
+    return f"{what}, {text}", several([row[metric] for row in rows.values()])

@@ -15,7 +15,7 @@ from experiments.page.claims import (
     spans,
     window,
 )
-from experiments.page.others import archer, environments, equal_words, labels
+from experiments.page.others import archer, artefact, divided, environments, equal_words, labels
 from experiments.page.process import collapse, minimum, over_dpo, token_rewards
 
 EXPERIMENTS = "../experiments"
@@ -78,6 +78,11 @@ CLAIMS = (
         "ArCHer, 2402.19446", "about 100 times fewer episodes than token-level PPO on Twenty Questions",
         by("archer_vs_ppo"), archer,
     ),
+    Claim(
+        "SWEET-RL, 2503.15478", "a critic that sees what the policy does not ranks turns better", by("sweet_artefact"),
+        artefact,
+    ),
+    Claim("", "without the division by length the policy collapses to short turns", by("sweet_artefact"), divided),
     Claim("SCAR, 2505.20417", "spans reach what words reach at 1/7 of the cost", by("scar_spans_vs_tokens"), spans),
     Claim(
         "SHARP, 2602.08335", "+14 points over multi-agent baselines, by masking one agent at a time", EXACTLY,
