@@ -377,6 +377,7 @@ def markdown(found: dict[str, Any]) -> str:
     for budget in MC_BUDGETS:
         lines.append(f"| {budget:,} | " + " | ".join(_ratio(found, a, b, budget) for a, b in EQUAL) + " |")
     lines += ["", "## Networks: `AgentPRM` on a copy of the policy, td at an eighth of the tokens", ""]
+    lines += [f"About {STEPS} optimizer steps each; the learning rate was chosen on another seed, for all alike.", ""]
     lines += _rows(found, "network", METRICS)
     lines += ["", "| paired difference | mean, 95% interval |", "|---|---|"]
     lines += [f"| {name} | {cell(gap)} |" for name, gap in found["network_differences"].items()]
