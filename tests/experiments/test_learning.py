@@ -18,8 +18,9 @@ from apportion.train.policy import Policy
 from apportion.train.rollout import Collector
 from apportion.units import by_step
 from experiments.learning import run as runs
+from experiments.learning import tune as tuning
 from experiments.learning.ceiling import Ceiling
-from experiments.learning.plan import ARMS, EXACT, World, digest
+from experiments.learning.plan import ARMS, EXACT, SEEDS, World, digest
 from experiments.learning.run import file_of, recurrence, run
 from experiments.learning.stats import improvement, iqm
 from experiments.learning.summary import area, balanced, complete, curve, over_worlds, per_world, read_store, score
@@ -197,3 +198,15 @@ def test_an_arm_that_ran_on_few_seeds_does_not_cost_the_others_theirs():
     )
     under_way = {key: full[key] for key in full if key != ("pooled", 4)}
     assert balanced(under_way) == (["grpo", "gigpo", "pooled"], [0, 1, 2, 3])
+
+
+@pytest.mark.slow
+def test_rates_are_tried_once_on_a_seed_that_is_not_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "RATES", (1e-3,))
+    monkeypatch.setattr(tuning, "commit", lambda: "abc")
+    found = tuning.tune("tiny", TINY, work=tmp_path, store=tmp_path / "rates.json")["tiny"]
+    assert found["seed"] not in SEEDS
+    assert set(found["area"]) == set(tuning.TUNED_WITH)
+    assert all(0 <= row["0.001"] <= 1 for row in found["area"].values())
+    monkeypatch.setattr(tuning, "train", lambda *args, **more: pytest.fail("trained again"))
+    assert tuning.tune("tiny", TINY, work=tmp_path, store=tmp_path / "rates.json")["tiny"] == found
