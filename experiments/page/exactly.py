@@ -10,6 +10,8 @@ from experiments.page.cells import signed, table
 
 Cells = Sequence[Mapping[str, Any]]
 NOISY = "-noisy"
+SHOWN = ("gigpo", "hgpo", "pooled", "grpo")
+"""Methods that stand in the table of noise also if nothing changes for them."""
 
 
 def by_method(cells: Cells) -> dict[str, dict[str, Sequence[float]]]:
@@ -43,15 +45,20 @@ def all_methods(bench: Mapping[str, Any]) -> str:
 
 
 def noise(bench: Mapping[str, Any]) -> str:
-    """What ids and times in the texts cost the methods that compare states: cosine with and without them."""
+    """What ids and times in the texts cost: cosine without and with them, of those that change and the best known."""
     found = by_method(bench["cells"])
     games = [g for g in tasks(bench["cells"]) if any(g + NOISY in row for row in found.values())]
+    changed = {}
+    for method, row in found.items():
+        pairs = [(row[g][0], row[g + NOISY][0]) for g in games if g in row and g + NOISY in row]
+        if len(pairs) == len(games) > 0:
+            changed[method] = sum(y - x for x, y in pairs) / len(pairs)
+    shown = [m for m, change in changed.items() if m not in CONTROLS and (abs(change) >= 0.02 or m in SHOWN)]
     rows = []
-    for method in (m for m in ("gigpo", "hgpo", "anchor", "pooled", "grpo", "rloo") if m in found):
-        row = found[method]
-        cells = [f"{row[g][0]:.2f} → {row[g + NOISY][0]:.2f}" if g in row and g + NOISY in row else "" for g in games]
-        rows.append([method, *cells])
-    return table(["credit", *games], rows) if games else "Not run."
+    for method in sorted(shown, key=lambda m: changed[m]):
+        cells = [f"{found[method][g][0]:.2f} → {found[method][g + NOISY][0]:.2f}" for g in games]
+        rows.append([method, f"{changed[method]:+.3f}", *cells])
+    return table(["credit", "mean change", *games], [[c.replace("-", "−") for c in row] for row in rows])
 
 
 def reasons(bench: Mapping[str, Any]) -> str:
