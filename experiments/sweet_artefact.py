@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 from sweet_page import page, summary
-from sweet_world import ENV, Exact, asked, language_model
+from sweet_world import ENV, Exact, asked, language_model, reads
 
 from apportion.data import Batch
 from apportion.data.atomic import atomic_write
@@ -45,7 +45,9 @@ from apportion.train.rollout import Collector, Rollouts
 
 HERE = Path(__file__).parent
 TEST = 5_000_000  # tasks from here on are of the split that no rollout was of
-TASKS, ROLLOUTS, CRITIC_PASSES = (48, 96), 6, 8
+MODELS = {48: (1200, 6), 96: (1600, 8)}
+"""Dialogues and passes of the language model, by the number of tasks that its critics are fitted to."""
+TASKS, ROLLOUTS, CRITIC_PASSES = tuple(MODELS), 6, 8
 FRESH, RANKED, JUDGED, PLAYED = 24, 48, 24, 400
 CRITIC = {"beta": 1.0, "lr": 1e-3, "batch_tokens": 4096, "held_out": 0.0}
 POLICY = {"lr": 5e-4, "batch_tokens": 2048, "held_out": 0.0, "epochs": 2}
@@ -126,14 +128,15 @@ def fitted(actor: Policy, batch: Batch, how: dict[str, Any], seed: int) -> Sweet
 def measured(seed: int, tasks: int) -> dict[str, Any]:
     """Everything of one seed, with critics that are fitted to rollouts of so many tasks."""
     torch.set_num_threads(1)
-    began, actor = time.process_time(), language_model(seed)
+    began, actor = time.process_time(), language_model(seed, *MODELS[tasks])
     first = 1_000_000 + 1000 * seed
     own = Batch.from_trajectories(played(actor, "train", first, tasks, ROLLOUTS, seed).trajectories)
     fresh = Batch.from_trajectories(played(actor, "test", TEST + 1000, FRESH, ROLLOUTS, seed).trajectories)
     ranked = Batch.from_trajectories(played(actor, "train", first + 500, RANKED, 1, seed).trajectories)
-    arms: dict[str, Any] = {}
-    if tasks == TASKS[0]:
-        arms = {ACTOR: score_of(actor, seed), EXACT: better(actor, Exact(), ranked, seed)}
+    arms: dict[str, Any] = {
+        f"{ACTOR}, {tasks}": {"reads": reads(actor), **score_of(actor, seed)},
+        f"{EXACT}, {tasks}": better(actor, Exact(), ranked, seed),
+    }
     for name in CRITICS if tasks == TASKS[0] else (WITH, WITHOUT):
         how = CRITICS[name]
         critic = fitted(actor, own, how, seed)

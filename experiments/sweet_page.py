@@ -78,11 +78,10 @@ def page(found: dict[str, Any]) -> str:
     lines += ["|---" * (len(names) + 1) + "|"]
     for title, told in found["differences"].items():
         lines += [f"| {title} | " + " | ".join(_cell(told[n], "+.3f") for n in names) + " |"]
-    read = {arm: f"{told['tokens_read'][0]:,.0f}" for arm, told in arms.items() if "tokens_read" in told}
-    lines += [
-        "",
-        "Tokens that a critic read while it was fitted: " + "; ".join(f"{a}: {n}" for a, n in read.items()) + ".",
-    ]
+    read = "; ".join(f"{arm}: {told['tokens_read'][0]:,.0f}" for arm, told in arms.items() if "tokens_read" in told)
+    finds = "; ".join(f"{arm}: {_cell(told['reads'])}" for arm, told in arms.items() if "reads" in told)
+    lines += ["", f"Tokens that a critic read while it was fitted: {read}."]
+    lines += ["", f"How often the actor's model, behind what is wanted, finds that program the likeliest: {finds}."]
     return "\n".join(lines) + "\n\n" + WORDS
 
 

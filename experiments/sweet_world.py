@@ -26,7 +26,7 @@ from apportion.train.tokenizer import ACT, PAD, STOP
 WORD = r"\n|\w+|[^\w\s]+"
 ENV = "experiments/colspec"
 QUESTIONS = 2
-DIALOGUES, PASSES, LEARNING = 1200, 6, 4e-3
+LEARNING = 4e-3
 
 
 @register(ENV)
@@ -117,10 +117,10 @@ def word_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     )
 
 
-def language_model(seed: int) -> Policy:
-    """A small decoder that has read dialogues, every second one behind what was wanted."""
+def language_model(seed: int, count: int, passes: int) -> Policy:
+    """A small decoder that has read so many dialogues so often, every second one behind what was wanted."""
     random = np.random.default_rng([seed, 1])
-    turns = dialogues(range(1000 * seed, 1000 * seed + DIALOGUES), random)
+    turns = dialogues(range(1000 * seed, 1000 * seed + count), random)
     tokenizer = word_tokenizer([text for turn in turns for text in turn if text])
     torch.manual_seed(seed)
     shape = GPT2Config(
@@ -136,7 +136,7 @@ def language_model(seed: int) -> Policy:
         rows.append(np.array([*context, *policy.prompts.encode_action(action)]))
         begins.append(len(context))
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=LEARNING)
-    parts = [p for _ in range(PASSES) for p in np.array_split(random.permutation(len(rows)), len(rows) // 64)]
+    parts = [p for _ in range(passes) for p in np.array_split(random.permutation(len(rows)), len(rows) // 64)]
     for done, part in enumerate(parts):
         places = [(r, at) for r, k in enumerate(part) for at in range(begins[k], len(rows[k]))]
         row_k, at_k = np.array(places).T
@@ -148,3 +148,20 @@ def language_model(seed: int) -> Policy:
         torch.nn.utils.clip_grad_norm_(policy.model.parameters(), 1.0)
         optimizer.step()
     return policy
+
+
+def reads(policy: Policy, tasks: int = 60) -> float:
+    """How often, behind what is wanted, the program that the model finds likeliest does that; held-out tasks."""
+    env, trunk, right = make(ENV, split="test"), TokenModel(policy.model, policy.tokenizer), 0
+    for seed in range(7_000_000, 7_000_000 + tasks):
+        shown = policy.prompts.present(env.reset(seed=seed)[0])
+        before = [trunk.start, *trunk.encode(env.reference()), trunk.start, *shown]
+        written = [command for command in env.commands() if command.startswith("write ")]
+        coded = [policy.prompts.encode_action(command) for command in written]
+        places = [(r, len(before) + k) for r, ids in enumerate(coded) for k in range(len(ids))]
+        row_k, at_k = np.array(places).T
+        with torch.no_grad():
+            told = trunk([np.array([*before, *ids]) for ids in coded], row_k, at_k).numpy()
+        likeliest = written[int(np.bincount(row_k, weights=told).argmax())].removeprefix("write ")
+        right += behaviour(likeliest) == behaviour(env.wish.program(env.hidden))
+    return right / tasks
