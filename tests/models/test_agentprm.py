@@ -87,7 +87,7 @@ def test_the_loss_of_rollouts_that_are_read_together_is_the_sum_of_theirs(target
     apart = [task.loss(np.array([k])) for k in (1, 4, 5)]
     together, weight = task.loss(np.array([1, 4, 5]))
     assert weight == sum(w for _, w in apart) == 9
-    assert float(together) == pytest.approx(sum(float(x) for x, _ in apart), rel=1e-5)
+    assert together.item() == pytest.approx(sum(x.item() for x, _ in apart), rel=1e-5)
 
 
 @pytest.fixture(scope="module")
