@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apportion.bench.compare.cells import CONTROLS
-from experiments.page.cells import signed, table
+from experiments.page.cells import commits, signed, table
 
 Cells = Sequence[Mapping[str, Any]]
 NOISY = "-noisy"
@@ -41,7 +41,8 @@ def all_methods(bench: Mapping[str, Any]) -> str:
     for method, row in sorted(found.items(), key=lambda item: -len([g for g in item[1] if g in games])):
         cells = [f"{row[g][0]:.2f} ± {(row[g][2] - row[g][1]) / 2:.2f}" if g in row else "" for g in games]
         rows.append([method if method not in CONTROLS else f"*{method}*", ", ".join(asks[method]), *cells])
-    return table(["credit", "asks", *games], [[c.replace("-", "−") for c in row] for row in rows])
+    shown = table(["credit", "asks", *games], [[c.replace("-", "−") for c in row] for row in rows])
+    return f"Measured at {commits([bench['commit']])}, {bench['plan']['seeds']} seeds.\n\n{shown}"
 
 
 def noise(bench: Mapping[str, Any]) -> str:
@@ -90,4 +91,5 @@ def differences(claims: Mapping[str, Any]) -> str:
         [name, policy, *(signed(found[game], 2) if game in found else "" for game in games)]
         for (name, policy), found in by.items()
     ]
-    return table(["difference", "policy", *games], rows)
+    shown = table(["difference", "policy", *games], rows)
+    return f"Measured at {commits([claims['commit']])}, {claims['seeds']} seeds.\n\n{shown}"
