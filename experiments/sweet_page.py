@@ -16,7 +16,10 @@ COLUMNS = {
 }  # fmt: skip
 
 
-WORDS = """* **pairs right**: of two fresh rollouts of a held-out task, one of which succeeded, how often that one
+WORDS = """Rows of 48 and of 96 tasks differ in two things: the language model behind those of 96 has read more (see
+`MODELS`), and reads what is wanted better. Compare inside a number of tasks.
+
+* **pairs right**: of two fresh rollouts of a held-out task, one of which succeeded, how often that one
   scores higher; chance is .5.
 * **turns in order**: of two candidate turns with different exact values, drawn at one turn of a fresh rollout of a
   held-out task, how often the better one has the higher score; mean over turns; chance is .5. The exact value is the
