@@ -114,6 +114,9 @@ def test_links_of_the_repository_become_links_of_the_site(site):
     assert wanted == {"src/apportion/errors.py"}
     assert rewrite("[a](repo:LICENSE)", repo_path="", page="methods/x.md")[0] == "[a](../source/LICENSE.md)"
     assert site["links"].sources({"src/nowhere.py"}) == {}
+    text = "[a](hosts.md#trl) [b](../experiments/pooled.py) [c](https://x.org)"
+    moved = site["links"].from_root(text, "docs/papers.md")
+    assert moved == "[a](repo:docs/hosts.md#trl) [b](repo:experiments/pooled.py) [c](https://x.org)"
 
 
 def test_every_public_name_has_an_entry(site):

@@ -84,6 +84,16 @@ def papers_linked(text: str) -> str:
     )
 
 
+def from_root(text: str, repo_path: str) -> str:
+    """Text of a file with its links as a generated page writes them."""
+
+    def absolute(match: re.Match[str]) -> str:
+        there = posixpath.join(posixpath.dirname(repo_path), match[0])
+        return match[0] if match[0].startswith(ELSEWHERE) else FROM_ROOT + posixpath.normpath(there)
+
+    return LINK.sub(absolute, text)
+
+
 def relative(target: str, page: str) -> str:
     """A path of the site as seen from one of its pages."""
     return posixpath.relpath(target, posixpath.dirname(page) or ".")

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import Any
 
-from links import ROOT, papers_linked
+from links import ROOT, from_root, papers_linked
 from method_facts import FAMILIES, LAWS, asked, columns_told, cost_class, source_link
 from worked import examples, try_it
 
@@ -158,7 +158,7 @@ def paper(name: str) -> str:
     match = re.search(rf"^## {name}\n\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     if not match:
         raise ValueError(f"docs/papers.md has no paragraph about {name}; write one")
-    return papers_linked(match[1].strip().replace("](", "](../").replace("](../http", "](http"))
+    return papers_linked(from_root(match[1].strip(), "docs/papers.md"))
 
 
 def sentence(text: str) -> str:
