@@ -12,8 +12,8 @@ TRIED = """Tried on seeds 100 and 101 (ArCHer on 100 only), judged on others. Ar
 to guessing at once. Forty steps an iteration and ten of warm-up: .47 after 512 episodes; a critic's rate of 4e-3: .53,
 with shorter episodes; a policy's rate of 3e-3: .20, and PPO collapses there too. Steps and warm-up were then cut to
 what the CPU allowed, without another trial. With six objects, a lighter clone and no warm-up PPO went from .2 to .3 in
-2,400 episodes and ArCHer nowhere in 960. The released code makes 50 steps on 256 draws an iteration, over 2,000 iterations of
-games of 20 questions: what long horizons and a long run bring is not measured here."""
+2,400 episodes and ArCHer nowhere in 960. The released code makes 50 steps on 256 draws an iteration, over 2,000
+iterations of games of 20 questions: what long horizons and a long run bring is not measured here."""
 
 
 def told(values: list[Any], *, digits: int = 4) -> list[float]:
@@ -42,8 +42,8 @@ def markdown(found: dict[str, Any]) -> str:
         "Twenty Questions on four objects, at most three questions and a guess; the optimum is "
         f"{found['optimum']:.2f}, and both arms start from one light clone a seed, return {cell(found['start'])}. "
         f"Mean over {count} seeds with Student's 95% interval. A level counts as reached where the mean return of "
-        f"{found['settings']['window']} iterations of {found['settings']['batch']} episodes is there; the ratio is PPO's "
-        "episodes over ArCHer's, the geometric "
+        f"{found['settings']['window']} iterations of {found['settings']['batch']} episodes is there; the ratio is "
+        "PPO's episodes over ArCHer's, the geometric "
         "mean over seeds in which both reached it.",
         "",
         "| return | PPO: episodes | seeds | ArCHer: episodes | seeds | ratio |",

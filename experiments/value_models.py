@@ -119,6 +119,14 @@ def measured(name: str, seed: int) -> dict[str, Any]:
     return {"J": game.truth.J, "rows": rows}
 
 
+def compared(name: str, seed: int) -> int:
+    """Pairs of actions that differ in exact Q, of which the ranking is made."""
+    game = Game(name, seed)
+    at = tried(game, np.random.default_rng([seed, 1]))
+    q = game.truth.q_HK[at.time, at.slot]
+    return ranking_of(q, q, at.set_of, gap=1e-9).pairs
+
+
 def quality(value: Any, target: Any, action: Any, q_true: Any, at: Tried) -> dict[str, float]:
     """Errors where the game goes on, against what the source stands for; ranking of actions against exact Q."""
     going = at.after >= 0
@@ -152,7 +160,8 @@ def main() -> None:
             sys.stdout.flush()
     if given.only is None and given.first == 0 and given.seeds > 1:
         settings = {"labels": LABELS, "steps": STEPS, "fit": FIT, "states": STATES, "actions": ACTIONS, "tasks": TASKS}
-        found = summary(runs) | {"settings": settings}
+        pairs = {name: float(np.mean([compared(name, seed) for seed in runs[name]])) for name in TASKS}
+        found = summary(runs) | {"settings": settings, "pairs": pairs}
         (HERE / "results").mkdir(exist_ok=True)
         (HERE / "results" / "value_models.json").write_text(json.dumps(found, indent=1) + "\n")
         (HERE / "results" / "value_models.md").write_text(markdown(found))

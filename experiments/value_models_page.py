@@ -59,7 +59,8 @@ def markdown(found: dict[str, Any]) -> str:
         "value of the state that the action led to, and luck of that one step is its only error. Seconds: CPU of the "
         "fit.",
         "",
-        "Returns of the policies: " + ", ".join(f"{g} {cell(x)}" for g, x in found["J"].items()) + ".",
+        "Returns of the policies: " + ", ".join(f"{g} {cell(x)}" for g, x in found["J"].items()) + ". Pairs of actions "
+        "that differ, a seed: " + ", ".join(f"{g} {x:.0f}" for g, x in found["pairs"].items()) + ".",
     ]
     for game in (MEAN, *TASKS):
         lines += ["", f"## {game}", "", "| values from | error | within | pairwise | top1 | words | seconds |"]
