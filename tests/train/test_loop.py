@@ -16,8 +16,8 @@ from apportion.data.jsonl import read_jsonl
 from apportion.errors import CheckpointError, ConfigError
 from apportion.models.checkpoint import checkpoints
 from apportion.train import TrainConfig, train
-from apportion.train.loop import Progress
 from apportion.train.metrics import MetricsLog, read_metrics
+from apportion.train.result import Progress
 
 
 def numbers(result_or_folder):

@@ -16,8 +16,8 @@ from apportion.train.config import TrainConfig
 if TYPE_CHECKING:
     from apportion.credit import Credit
     from apportion.train.listening import OnCredit
-    from apportion.train.loop import Progress, RunResult
     from apportion.train.policy import Policy
+    from apportion.train.result import Progress, RunResult
     from apportion.units import Units
 
 __all__ = ["TrainConfig", "train"]

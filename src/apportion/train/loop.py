@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,62 +26,17 @@ from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
 from apportion.train.examples import Examples
 from apportion.train.listening import Listening, OnCredit
-from apportion.train.metrics import MetricsLog, read_metrics
+from apportion.train.metrics import MetricsLog
+from apportion.train.numbers import Clock, credit_numbers, mean_entropy
 from apportion.train.policy import Policy
 from apportion.train.rehearsal import rehearse
+from apportion.train.result import Progress, RunResult
 from apportion.train.rollout import Collector, Rollouts
+from apportion.train.surroundings import same_settings, torch_settings
 from apportion.train.update import Objective, Tally, check_drift, minimise
 from apportion.units import Units
 
 TRAIN_STREAM, ORDER_STREAM = 1, 5
-
-# What may differ between a run and its continuation.
-FREE = (
-    "iterations",
-    "token_budget",
-    "eval_every",
-    "checkpoint_every",
-    "keep",
-    "dump_every",
-    "tensorboard",
-    "out",
-    "threads",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What is going on: "clone", "evaluate" or "train", how far, and the newest numbers."""
-
-    stage: str
-    done: int
-    total: int
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to.
-
-    folder: of the run; its ``policy`` can be loaded by transformers or be another run's ``start``.
-    iterations, generated_tokens: done in training. before, after: evaluations on held-out tasks.
-    credit_share: seconds of cutting, assigning and spreading credit over all seconds of the iterations.
-    stopped: why a listener ended the run; None where it went to its end.
-    """
-
-    folder: Path
-    iterations: int
-    generated_tokens: int
-    before: Mapping[str, float]
-    after: Mapping[str, float]
-    seconds: float
-    credit_share: float
-    stopped: str | None = None
-
-    @property
-    def metrics(self) -> list[dict[str, Any]]:
-        """Every line of the run's ``metrics.jsonl``."""
-        return read_metrics(self.folder / "metrics.jsonl")
 
 
 def train(
@@ -116,7 +69,7 @@ def train(
         ConfigError: the folder holds a run already, or a setting cannot be used.
         CheckpointError: nothing to resume from, or it is of other settings.
     """
-    with _torch_settings(config):
+    with torch_settings(config):
         run = _Run(config, on_progress or (lambda progress: None), Listening(on_credit), credit_by)
         try:
             return run.resume() if resume else run.start()
@@ -189,7 +142,7 @@ class _Run:
         echoed = self.folder / "config.json"
         if not echoed.is_file():
             raise CheckpointError(f"{self.folder} holds no run; start without resuming")
-        _same_settings(TrainConfig.from_file(echoed), self.config)
+        same_settings(TrainConfig.from_file(echoed), self.config)
         self.policy = self._start_policy()
         self._optimizer()
         done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
@@ -250,7 +203,7 @@ class _Run:
     def _iteration(self, index: int) -> dict[str, Any]:
         """Everything between two policies."""
         config = self.config
-        clock = _Clock()
+        clock = Clock()
         first = TRAIN_SEED * (config.seed + 1) + index * config.tasks
         collected = self.collector.collect(
             self.policy,
@@ -291,10 +244,10 @@ class _Run:
                 "success": float(np.mean(collected.success_N)),
                 "return": float(np.mean(collected.return_N)),
                 "steps": float(np.mean(collected.steps_N)),
-                "entropy": _mean_entropy(batch),
+                "entropy": mean_entropy(batch),
                 "reused_prompts": collected.reused,
             },
-            "credit": _credit_numbers(credit),
+            "credit": credit_numbers(credit),
             **critic,
             **heard,
             "train": {**tally.metrics(), "lr": self.optimizer.param_groups[0]["lr"]},
@@ -416,61 +369,3 @@ class _Run:
         with atomic_write(self.folder / "result.json") as file:
             file.write(json.dumps(summary, indent=2).encode() + b"\n")
         return result
-
-
-class _Clock:
-    """Seconds between laps."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._began = self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now
-
-    def total(self) -> float:
-        return time.perf_counter() - self._began
-
-
-def _mean_entropy(batch: Batch) -> float:
-    if batch.entropy_T is None or not batch.sampled_T.any():
-        return 0.0
-    return float(batch.entropy_T[batch.sampled_T].mean())
-
-
-def _credit_numbers(credit: Credit) -> dict[str, float]:
-    """Size of the credit and its parts, and the counts among the notes."""
-    known = credit.advantage_S[credit.weight_S]
-    out = {"units": len(known), "std": float(known.std()) if len(known) else 0.0}
-    out["zero_share"] = float(np.mean(known == 0)) if len(known) else 0.0
-    for name, part in credit.parts.items():
-        out[f"std_{name}"] = float(part[credit.weight_S].std()) if len(known) else 0.0
-    for name, note in credit.notes.items():
-        if isinstance(note, int | float):
-            out[name] = float(note)
-    return out
-
-
-def _same_settings(was: TrainConfig, now: TrainConfig) -> None:
-    before, after = was.to_mapping(), now.to_mapping()
-    for name in before:
-        if name not in FREE and before[name] != after[name]:
-            raise CheckpointError(
-                f"{now.out} was started with {name} = {before[name]!r} and is resumed with {after[name]!r}; "
-                f"give the old value, or start a new run in another folder"
-            )
-
-
-@contextlib.contextmanager
-def _torch_settings(config: TrainConfig) -> Iterator[None]:
-    threads = torch.get_num_threads()
-    strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.set_num_threads(config.threads)
-    torch.use_deterministic_algorithms(True, warn_only=config.device != "cpu")
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(strict, warn_only=warn)

@@ -1,0 +1,45 @@
+"""What a run tells while it goes on, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from apportion.train.metrics import read_metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is going on: "clone", "evaluate" or "train", how far, and the newest numbers."""
+
+    stage: str
+    done: int
+    total: int
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to.
+
+    folder: of the run; its ``policy`` can be loaded by transformers or be another run's ``start``.
+    iterations, generated_tokens: done in training. before, after: evaluations on held-out tasks.
+    credit_share: seconds of cutting, assigning and spreading credit over all seconds of the iterations.
+    stopped: why a listener ended the run; None where it went to its end.
+    """
+
+    folder: Path
+    iterations: int
+    generated_tokens: int
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    seconds: float
+    credit_share: float
+    stopped: str | None = None
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every line of the run's ``metrics.jsonl``."""
+        return read_metrics(self.folder / "metrics.jsonl")
