@@ -16,6 +16,8 @@ from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 BLOCK = 32
 SHORT = 16
 """Runs up to this length go position by position over all runs at once: a block would be mostly filling."""
+LONG = 256
+"""Mean length of runs from which on each is turned into blocks by itself."""
 CHUNK = 2**17
 """Positions handled at a time, so that the temporaries stay in the cache."""
 
@@ -61,12 +63,16 @@ def gae(
         a_X = room.of("a", len(reward))
         a_X[:] = reward
         if value is not None:
-            v_X, after_X = room.of("v", len(value)), room.of("after", len(value))
+            v_X = room.of("v", len(value))
             v_X[:] = value
+            after_X = v_X[1:]
+            if gamma != 1.0:
+                after_X = room.of("after", len(value))[:-1]
+                np.multiply(v_X[1:], gamma, out=after_X)
             end = run_R[1:] - 1
-            np.multiply(v_X[1:], gamma, out=after_X[:-1])
-            after_X[end] = gamma * last
-            a_X += after_X
+            reward_R = a_X[end]
+            a_X[:-1] += after_X
+            a_X[end] = reward_R + gamma * last
             a_X -= v_X
         scan(a_X, run_R, factor, room)
         _scatter(a_X, advantage_X, lo, hi, spans)
@@ -194,11 +200,9 @@ def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: floa
     bounds = _ends(-(-size_R // BLOCK))
     first_R, last_R = bounds[:-1], bounds[1:] - 1
     blocks = int(bounds[-1])
-    block = room.of("block", blocks * BLOCK).reshape(blocks, BLOCK)
-    block[last_R] = 0.0
-    _copy(x_X, start_R, block.reshape(-1), first_R * BLOCK, size_R)
     side = room.of("side", blocks * BLOCK).reshape(BLOCK, blocks)
-    np.copyto(side, block.T)
+    turn = _Turned(x_X, start_R, size_R, first_R, last_R, side, room)
+    turn.in_()
     head = side[-1].copy()
     for k in range(BLOCK - 2, -1, -1):
         head *= factor
@@ -212,12 +216,60 @@ def _by_block(x_X: FloatArray, start_R: IntArray, size_R: IntArray, factor: floa
     scan(head, bounds, factor**BLOCK)
     carry = np.append(head[1:], 0.0)  # what the next block of the same run hands over
     carry[last_R] = 0.0
+    entering = np.empty_like(carry)
     for k in range(BLOCK - 1, -1, -1):
-        carry *= factor
-        carry += side[k]
-        side[k] = carry
-    np.copyto(block, side.T)
-    _copy(block.reshape(-1), first_R * BLOCK, x_X, start_R, size_R)
+        np.multiply(carry, factor, out=entering)
+        side[k] += entering
+        carry = side[k]
+    turn.out()
+
+
+class _Turned:
+    """Runs of ``x`` as columns of blocks side by side, there and back; what fills up the last block of a run is 0."""
+
+    def __init__(
+        self,
+        x_X: FloatArray,
+        start_R: IntArray,
+        size_R: IntArray,
+        first_R: IntArray,
+        last_R: IntArray,
+        side: FloatArray,
+        room: Room,
+    ) -> None:
+        self.x_X, self.start_R, self.size_R, self.first_R, self.last_R = x_X, start_R, size_R, first_R, last_R
+        self.side = side
+        self.whole = x_X.size >= LONG * len(size_R)  # long enough to turn each by itself
+        self.block = None if self.whole else room.of("block", side.size).reshape(side.shape[::-1])
+
+    def in_(self) -> None:
+        """From ``x`` to ``side``."""
+        if self.block is not None:
+            self.block[self.last_R] = 0.0
+            _copy(self.x_X, self.start_R, self.block.reshape(-1), self.first_R * BLOCK, self.size_R)
+            np.copyto(self.side, self.block.T)
+            return
+        self.side[:, self.last_R] = 0.0
+        for x, side in self._pairs():
+            side[...] = x
+
+    def out(self) -> None:
+        """From ``side`` to ``x``."""
+        if self.block is not None:
+            np.copyto(self.block, self.side.T)
+            _copy(self.block.reshape(-1), self.first_R * BLOCK, self.x_X, self.start_R, self.size_R)
+            return
+        for x, side in self._pairs():
+            x[...] = side
+
+    def _pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Views of the whole blocks of each run, and of what is left."""
+        for start, size, first in zip(self.start_R.tolist(), self.size_R.tolist(), self.first_R.tolist(), strict=True):
+            count, rest = divmod(size, BLOCK)
+            middle = start + count * BLOCK
+            yield self.x_X[start:middle].reshape(count, BLOCK).T, self.side[:, first : first + count]
+            if rest:
+                yield self.x_X[middle : middle + rest], self.side[:rest, first + count]
 
 
 def _ends(size_R: IntArray) -> IntArray:
