@@ -18,6 +18,8 @@ from apportion.errors import FormatError, missing_extra
 BUFFER = 2**18
 """Bytes read at a time. A line of token ids has a hundred thousand, and one that is put together from several reads
 costs four times as much as one that is found whole."""
+UNPACKED = 2**16
+"""The same of a packed file: what was read before the place of damage is not given, so it should be little."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 FREE, RATIO = 1 << 28, 200
 """A packed file may unpack to this many bytes whatever its size, and beyond that to this many times its size: logs pack
@@ -43,11 +45,11 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         head = raw.peek(4)[:4]
         if head.startswith(GZIP):
             unpacked: Any = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb"))
-            yield io.BufferedReader(_Guarded(unpacked, raw, path), BUFFER)
+            yield io.BufferedReader(_Guarded(unpacked, raw, path), UNPACKED)
         elif head.startswith(ZSTD):
             pa = _arrow("reading a .zst file")
             native = stack.enter_context(pa.CompressedInputStream(raw, "zstd"))
-            yield io.BufferedReader(_Guarded(native, raw, path), BUFFER)
+            yield io.BufferedReader(_Guarded(native, raw, path), UNPACKED)
         else:
             yield raw
 
