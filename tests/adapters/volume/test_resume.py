@@ -49,11 +49,13 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path):
         )
         first = process.stdout.readline()  # it has begun: what was finished before
         assert int(first or kept) >= kept
-        time.sleep(rng.random() * 0.25)
+        time.sleep(rng.random() * 0.06)
         process.send_signal(signal.SIGKILL)
         rest = process.communicate()[0]
         left_behind += len(list(out.glob(".*.tmp")))
-        kept = len(list(out.glob("*.parquet")))
+        # What the journal says is kept; a file whose line the run did not live to write is made again.
+        kept = max(0, (out / NAME).read_bytes().count(b"\n") - 1) if (out / NAME).exists() else 0
+        assert len(list(out.glob("*.parquet"))) >= kept
         for path in out.glob("*.parquet"):  # whatever stands there is whole
             assert path.read_bytes() == (tmp_path / "alone" / path.name).read_bytes()
         killed += process.returncode == -signal.SIGKILL
