@@ -1,7 +1,7 @@
 """Keep of a comparison by `apportion bench` what the results page shows: values with intervals, costs, reasons.
 
     apportion bench --methods all --tasks all --budget 2000 --seeds 5 --out runs/bench
-    python experiments/bench_summary.py [runs/bench/bench.json ...]
+    python -m experiments.bench_summary [runs/bench/bench.json ...]
 
 Comparisons of other methods or tasks under the same plan may be given together; a cell counts once. Writes
 results/bench.json, with the commit of the code; run it from the tree that the comparison ran from.
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from apportion.data.atomic import atomic_write
+from experiments.stored import commit
 
 HERE = Path(__file__).parent
 KEPT = ("cosine", "cosine_mean", "rank", "sign", "top1", "error", "bias")
@@ -43,11 +43,9 @@ def main() -> None:
     for path, other in zip(given.bench, documents, strict=True):
         if any(other[key] != document[key] for key in ("plan", "version")):
             parser.error(f"{path} is of another plan or version than {given.bench[0]}; compare under one plan")
-    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
     cells = {(cell["method"], cell["task"]): kept(cell) for one in documents for cell in one["cells"]}
     lines = ",\n".join(json.dumps(cell, separators=(",", ":"), ensure_ascii=False) for cell in cells.values())
-    head = json.dumps({"commit": commit, "version": document["version"], "plan": document["plan"]})[:-1]
+    head = json.dumps({"commit": commit(), "version": document["version"], "plan": document["plan"]})[:-1]
     with atomic_write(given.out / "bench.json") as file:
         file.write(f'{head}, "cells": [\n{lines}\n]}}\n'.encode())
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
 
-from apportion.bench.demo.run import SIZES, TRUTH, _truth
+from apportion.bench.demo.run import SIZES, TRUTH, truth_on
 from apportion.data.atomic import atomic_write
+from experiments.stored import commit
 
 HERE = Path(__file__).parent
 
@@ -25,17 +25,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/demo_truth"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
     tasks = {}
     for name, config in TRUTH.items():
-        found = _truth(name, config, SIZES["full"], given.out, lambda label, share: None)
+        found = truth_on(name, config, SIZES["full"], given.out, lambda label, share: None)
         rows = {
             method: {key: [round(x, 3) for x in interval] for key, interval in row.items()}
             for method, row in found.rows.items()
         }
         tasks[name] = {"J": round(found.J, 3), "batches": found.batches, "steps": found.steps, "rows": rows}
-    text = json.dumps({"commit": commit, "tasks": tasks}, indent=1)
+    text = json.dumps({"commit": commit(), "tasks": tasks}, indent=1)
     with atomic_write(HERE / "results" / "demo_truth.json") as file:
         file.write(text.encode() + b"\n")
 

@@ -11,7 +11,7 @@ rollouts, paired by seed. The games are those of `apportion bench`, under a weak
     sharp - grpo, shapley - grpo        a planner and a worker, one of them masked (arXiv:2602.08335)
     loose states                        near-duplicates taken for one state, with ids and times in the texts, and plain
 
-    python experiments/exact_claims.py [--seeds 20] [--budget 2000] [--work runs/exact_claims]
+    python -m experiments.exact_claims [--seeds 20] [--budget 2000] [--work runs/exact_claims]
 
 Writes results/exact_claims.json; one JSON file per task, policy and credit, so a stopped run goes on.
 """
@@ -22,7 +22,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -36,7 +35,6 @@ from apportion.bench.compare.cells import step_credit
 from apportion.bench.compare.world import World
 from apportion.bench.continuations import ExactPolicy
 from apportion.bench.exact import Rollouts, batch_gradient, cosine
-from apportion.bench.intervals import t_interval
 from apportion.bench.oracle import ExactReward
 from apportion.bench.tasks import task_names
 from apportion.bench.ties import tied_gradient
@@ -45,6 +43,7 @@ from apportion.data.atomic import atomic_write
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
 from apportion.units import by_agent, by_step
+from experiments.stored import commit, interval
 
 HERE = Path(__file__).parent
 PLAIN = tuple(task_names())
@@ -160,12 +159,6 @@ def cached(name: str, policy: str, credit: str, seeds: int, budget: int, work: P
     return found
 
 
-def interval(values: list[float]) -> list[float]:
-    """Mean and Student's 95% interval."""
-    low, high = t_interval(values)
-    return [round(x, 5) for x in (float(np.mean(values)), low, high)]
-
-
 CLAIMS = (  # what, credit, compared with
     ("gigpo over grpo", "gigpo", "grpo"),
     ("hgpo over gigpo", "hgpo", "gigpo"),
@@ -211,9 +204,7 @@ def main() -> None:
                         "trained": interval(a["trained"]),
                     }
                 )  # fmt: skip
-    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
-    document = {"commit": commit, "seeds": given.seeds, "budget": given.budget, "rows": rows}
+    document = {"commit": commit(), "seeds": given.seeds, "budget": given.budget, "rows": rows}
     with atomic_write(given.out / "exact_claims.json") as file:
         file.write(json.dumps(document, indent=1).encode() + b"\n")
 

@@ -13,7 +13,7 @@ Values come from 9 continuations of each segment's beginning; rollouts and conti
 `--words` words. The first segment is valued for every cut, and each is measured with and without the probability mask,
 so that neither is mistaken for the effect of the cut. Measured: cosine of the batch's gradient with the exact one.
 
-    python experiments/spo_cutpoints.py [--seeds 20] [--words 20000] [--work runs/spo_cutpoints]
+    python -m experiments.spo_cutpoints [--seeds 20] [--words 20000] [--work runs/spo_cutpoints]
 
 Writes results/spo_cutpoints.json; one JSON file per seed, so a stopped run goes on.
 """
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,12 +32,12 @@ import numpy as np
 from apportion.asks import Continuation, Continue, Move
 from apportion.assign import assign
 from apportion.bench.exact import Exact, Rollouts, batch_gradient, cosine, exact, policy_gradient, sample
-from apportion.bench.intervals import t_interval
 from apportion.bench.tasks import task
 from apportion.data import Batch, Step, Trajectory
 from apportion.data.atomic import atomic_write
 from apportion.resources import Asker, Request, Table
 from apportion.units import Units, by_episode, by_segment
+from experiments.stored import commit, interval
 
 HERE = Path(__file__).parent
 T, K = 24, 9
@@ -166,12 +165,6 @@ def cached(seed: int, budget: int, work: Path) -> dict[str, float]:
     return found
 
 
-def interval(values: list[float]) -> list[float]:
-    """Mean and Student's 95% interval."""
-    low, high = t_interval(values)
-    return [round(x, 5) for x in (float(np.mean(values)), low, high)]
-
-
 def main() -> None:
     """Measure what is missing, and write the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -192,9 +185,7 @@ def main() -> None:
                 row[f"over {other}"] = interval([a - b for a, b in pairs])
         rows[name] = row
         sys.stdout.write(f"{name}: {row}\n")
-    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=HERE).stdout.strip()
-    document = {"commit": commit, "seeds": given.seeds, "words": given.words, "rows": rows}
+    document = {"commit": commit(), "seeds": given.seeds, "words": given.words, "rows": rows}
     with atomic_write(given.out / "spo_cutpoints.json") as file:
         file.write(json.dumps(document, indent=1).encode() + b"\n")
 

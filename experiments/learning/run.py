@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +24,7 @@ from apportion.train.rollout import Collector
 from apportion.units import by_step
 from experiments.learning.ceiling import Ceiling
 from experiments.learning.plan import ARMS, EXACT, World, digest
-
-ROOT = Path(__file__).parents[2]
+from experiments.stored import commit
 
 
 def file_of(store: Path, name: str, arm: str, seed: int) -> Path:
@@ -85,12 +83,6 @@ def recurrence(credit: Credit, iteration: int) -> Mapping[str, float]:
     visitors = np.bincount(pairs[0], minlength=int(key_S.max()) + 1)
     trained = credit.weight_S.mean() if len(credit.weight_S) else 0.0
     return {"recurring": float(np.mean(visitors[key_S] > 1)), "trained": float(trained)}
-
-
-def commit() -> str:
-    """The commit of the code, with a mark where the library differs from it."""
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def measured(name: str, world: World, folder: Path) -> dict[str, float]:

@@ -13,8 +13,9 @@ from apportion.data.atomic import atomic_write
 from apportion.train import train
 from apportion.train.metrics import read_metrics
 from experiments.learning.plan import TUNING_SEED, World
-from experiments.learning.run import commit, warm_start
+from experiments.learning.run import warm_start
 from experiments.learning.summary import area
+from experiments.stored import commit
 
 RATES = (1e-3, 2e-3, 4e-3)
 TUNED_WITH = ("grpo", "gigpo")

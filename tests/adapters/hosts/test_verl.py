@@ -4,8 +4,6 @@ Each test runs on a stand-in for verl, and on verl's own trainer class with Tran
 installed (`make test-verl`).
 """
 
-import importlib.util
-import sys
 import types
 
 import numpy as np
@@ -14,51 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.adapters.verl import contract, stage
+from apportion.adapters.verl import stage
 from apportion.adapters.verl.contract import FIELDS
 from apportion.adapters.verl.crediting import credit_rows
 from apportion.errors import ConfigError, DataError
 from tests.adapters.hosts.verl_hosts import (
-    PRESENT,
-    WHY,
     Config,
-    Fields,
-    StandIn,
     Verl,
     batch_of_rows,
     config,
     padding_rows,
     run_stage,
+    stand_in,
     wanted,
 )
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'apportion[train]')")
-
-
-@pytest.fixture(scope="module")
-def verl():
-    if not PRESENT:
-        pytest.skip(WHY)
-    host = Verl()
-    yield host
-    host.close()
-
-
-@pytest.fixture(params=["stand-in", "verl"])
-def host(request, monkeypatch):
-    if request.param == "verl":
-        return request.getfixturevalue("verl")
-    return stand_in(monkeypatch)
-
-
-def stand_in(patch):
-    """Changed as verl would be; with something like a TensorDict where there is none."""
-    made = StandIn()
-    stage.take_place(made.module)
-    if importlib.util.find_spec("tensordict") is None:
-        patch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
-    patch.setattr(contract, "version", lambda: "0.9.1")
-    return made
 
 
 def check(got, want, *, name="advantages"):

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import sys
 import types
 from pathlib import Path
 
@@ -11,16 +10,12 @@ import numpy as np
 import pytest
 
 from apportion.adapters.memory import FILE
-from apportion.adapters.verl import contract, stage
 from apportion.errors import DataError
 from tests.adapters.hosts.test_verl_legacy import agent_rows, data_of, fork
 from tests.adapters.hosts.verl_hosts import (
     PRESENT,
     WHY,
     Config,
-    Fields,
-    StandIn,
-    Verl,
     batch_of_rows,
     config,
     padding_rows,
@@ -28,27 +23,6 @@ from tests.adapters.hosts.verl_hosts import (
 )
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install 'apportion[train]')")
-
-
-@pytest.fixture(scope="module")
-def verl():
-    if not PRESENT:
-        pytest.skip(WHY)
-    host = Verl()
-    yield host
-    host.close()
-
-
-@pytest.fixture(params=["stand-in", "verl"])
-def host(request, monkeypatch):
-    if request.param == "verl":
-        return request.getfixturevalue("verl")
-    made = StandIn()
-    stage.take_place(made.module)
-    if importlib.util.find_spec("tensordict") is None:
-        monkeypatch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
-    monkeypatch.setattr(contract, "version", lambda: "0.9.1")
-    return made
 
 
 class Trainer(types.SimpleNamespace):

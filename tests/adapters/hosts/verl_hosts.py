@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import itertools
 import os
+import sys
 import types
 from collections import defaultdict
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 import apportion as ap
+from apportion.adapters.verl import contract, stage
 
 STATES = ("hall", "cellar", "attic")
 NUMBERS = itertools.count()
@@ -305,3 +307,13 @@ def run_stage(host, rows, settings, kl=0.0, trainer=None):
     back = host.module.tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=names)
     columns = {name: [row.tolist() for row in back[name].unbind()] for name in names}
     return {key: {name: np.array(columns[name][i]) for name in names} for i, key in enumerate(keys)}, metrics
+
+
+def stand_in(patch):
+    """Changed as verl would be; with something like a TensorDict where there is none."""
+    made = StandIn()
+    stage.take_place(made.module)
+    if importlib.util.find_spec("tensordict") is None:
+        patch.setitem(sys.modules, "tensordict", types.SimpleNamespace(TensorDict=Fields))
+    patch.setattr(contract, "version", lambda: "0.9.1")
+    return made

@@ -88,7 +88,7 @@ def run_demo(
     began = time.perf_counter()
     plan = SIZES[size]
     _prepare(out, size)
-    truth = {name: _truth(name, config, plan, out, told) for name, config in TRUTH.items()}
+    truth = {name: truth_on(name, config, plan, out, told) for name, config in TRUTH.items()}
     config = replace(
         LEARNING,
         clone_episodes=plan.clone_episodes,
@@ -154,7 +154,8 @@ def _plan(size: str) -> dict[str, Any]:
     return copy
 
 
-def _truth(name: str, config: TrainConfig, plan: Size, out: Path, told: Told) -> Measured:
+def truth_on(name: str, config: TrainConfig, plan: Size, out: Path, told: Told) -> Measured:
+    """Every method's credit on one task against its exact answer; read from ``out`` where it was measured before."""
     from apportion.envs import make
     from apportion.train.policy import Policy
 

@@ -170,7 +170,7 @@ def _copying(env: TextEnv) -> Iterator[None]:
     """Says of an environment that cannot be copied what to do instead."""
     try:
         yield
-    except (EnvError, NotImplementedError, AttributeError) as problem:
+    except (EnvError, NotImplementedError) as problem:
         raise ConfigError(
             f"{env.spec.name}: a moment of it cannot be copied ({problem}), and a beam goes on from copies; search "
             "with --mode best-of-n"
