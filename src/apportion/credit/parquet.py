@@ -29,7 +29,7 @@ def is_parquet(file: BinaryIO) -> bool:
 
 
 def write_rows(path: str | os.PathLike[str], header: str, parts: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Write the rows of `apportion.credit.files` as columns, the header as metadata."""
+    """Write the rows of `apportion.credit.rows` as columns, the header as metadata."""
     pa, pq = _arrow("writing Parquet")
     schema = _schema(pa, parts).with_metadata({KEY: header.encode("utf-8")})
     waiting: list[dict[str, Any]] = []
