@@ -9,27 +9,26 @@ batches.
 
 The paper counts environment samples up to a common return, and finds about 100 times fewer.
 
-    python experiments/archer_vs_ppo.py [--seeds 5] [--work runs/archer_vs_ppo]
+    python -m experiments.archer_vs_ppo [--seeds 5] [--work runs/archer_vs_ppo]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from archer_vs_ppo_page import markdown, told
 
-from apportion.data.atomic import atomic_write
 from apportion.envs import make
 from apportion.envs.twentyq.optimum import success
 from apportion.train import TrainConfig, train
+from experiments.archer_vs_ppo_page import markdown, told
+from experiments.command import options, say
+from experiments.stored import kept, write_results
 
-HERE = Path(__file__).parent
 TABLE = """name,furry,flies,swims
 bat,1,1,0
 bear,1,0,1
@@ -55,7 +54,7 @@ ARMS: dict[str, dict[str, Any]] = {
 POLICY = {"lr": 1e-3, "epochs": 1}
 
 
-def options(work: Path) -> dict[str, Any]:
+def environment(work: Path) -> dict[str, Any]:
     """Of the environment, with the truth table on the disk; the player does not see it."""
     work.mkdir(parents=True, exist_ok=True)
     file = work / "table.csv"
@@ -66,7 +65,7 @@ def options(work: Path) -> dict[str, Any]:
 def settings(work: Path, seed: int, out: str, **more: Any) -> TrainConfig:
     """What both arms and the clone share."""
     given: dict[str, Any] = {
-        "env": "twentyq", "env_options": options(work), "hidden": 32, "layers": 2, "heads": 4, "vocabulary": 320,
+        "env": "twentyq", "env_options": environment(work), "hidden": 32, "layers": 2, "heads": 4, "vocabulary": 320,
         "tasks": BATCH, "rollouts": 1, "eval_tasks": 0, "tensorboard": False, "checkpoint_every": 20, "seed": seed,
         "out": str(work / out),
     }  # fmt: skip
@@ -151,32 +150,22 @@ def summary(runs: dict[int, dict[str, Any]], optimum: float) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing, then write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0)
+    parser = options("archer_vs_ppo", __doc__, seeds=5)
+    parser.add_argument("--first", type=int, default=0, help="first seed; tables are of all from 0")
     parser.add_argument("--only", choices=list(ARMS), help="one arm, without tables")
-    parser.add_argument("--work", type=Path, default=Path("runs/archer_vs_ppo"))
     given = parser.parse_args()
-    env = make("twentyq", **options(given.work))
+    env = make("twentyq", **environment(given.work))
     env.reset(seed=0)
     optimum = success(env.task, env.belief, QUESTIONS)  # type: ignore[attr-defined]
     runs: dict[int, dict[str, Any]] = {}
     for seed in range(given.first, given.first + given.seeds):
         runs[seed] = {}
         for arm in [given.only] if given.only else ARMS:
-            kept = given.work / f"{arm}-{seed}.json"
-            if not kept.is_file():
-                result = ran(given.work, seed, arm)
-                with atomic_write(kept) as file:
-                    file.write(json.dumps(result).encode())
-            runs[seed][arm] = json.loads(kept.read_text())
-            sys.stdout.write(f"seed {seed}, {arm}: {np.mean(runs[seed][arm]['return'][-WINDOW:]):.2f}\n")
-            sys.stdout.flush()
+            runs[seed][arm] = kept(given.work / f"{arm}-{seed}.json", partial(ran, given.work, seed, arm))
+            say(f"seed {seed}, {arm}: {np.mean(runs[seed][arm]['return'][-WINDOW:]):.2f}")
     if given.only is None and given.first == 0 and given.seeds > 1:
         found = summary(runs, optimum)
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "archer_vs_ppo.json").write_text(json.dumps(found, indent=1) + "\n")
-        (HERE / "results" / "archer_vs_ppo.md").write_text(markdown(found))
+        write_results(given.out, "archer_vs_ppo", found, markdown(found))
         sys.stdout.write(markdown(found))
 
 

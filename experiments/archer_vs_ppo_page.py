@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from apportion.bench.intervals import t_interval
+from experiments import markdown as md
+from experiments.means import interval, side
 
 TRIED = """Tried on seeds 100 and 101 (ArCHer on 100 only), judged on others. ArCHer without a warm-up: the policy falls
 to guessing at once. Forty steps an iteration and ten of warm-up: .47 after 512 episodes; a critic's rate of 4e-3: .53,
@@ -18,65 +17,46 @@ iterations of games of 20 questions: what long horizons and a long run bring is 
 
 def told(values: list[Any], *, digits: int = 4) -> list[float]:
     """Mean, and the two ends of its interval; of one number that number, of none nothing."""
-    if len(values) < 2:
-        return [round(float(x), digits) for x in values]
-    low, high = t_interval(values)
-    return [round(float(np.mean(values)), digits), round(low, digits), round(high, digits)]
+    return interval(values, digits=digits) if len(values) > 1 else [round(float(x), digits) for x in values]
 
 
 def cell(numbers: list[float] | None, form: str = ".2f") -> str:
-    """0.81 (0.78 to 0.84)"""
+    """What `told` gives: ``0.81 (0.78 to 0.84)``, or of how many seeds less."""
     if not numbers:
         return "never"
-    if len(numbers) < 3:
-        return f"{numbers[0]:{form}} (one seed)"
-    return f"{numbers[0]:{form}} ({numbers[1]:{form}} to {numbers[2]:{form}})"
+    return md.cell(numbers, form) if len(numbers) == 3 else f"{numbers[0]:{form}} (one seed)"
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """The table for people."""
-    count, last, equal = len(found["seeds"]), found["last"], found["equal"]
-    lines = [
+    """The page for people."""
+    count, last, equal, curves = len(found["seeds"]), found["last"], found["equal"], found["curves"]
+    rows = []
+    for row in found["levels"]:
+        sides = [(cell(row[arm], ".0f"), f"{row[f'{arm}_reached']} of {count}") for arm in ("ppo", "archer")]
+        rows.append([f"{row['level']:.1f}", *sides[0], *sides[1], cell(row["ratio"]) if row["ratio"] else "none"])
+    places, lines = [row[0] for row in curves["ppo"]], []
+    for arm, name in (("ppo", "PPO"), ("archer", "ArCHer")):
+        known = {row[0]: row[1] for row in curves[arm]}
+        lines.append([name, *(f"{known[at]:.2f}" if at in known else "" for at in places)])
+    both = [row for row in found["levels"] if row["ratio"]]
+    said = "; ".join(f"to {row['level']:.1f} {cell(row['ratio'])} times" for row in both) or "to no level of these"
+    word = {1: "is ahead", -1: "is behind", 0: "cannot be told apart"}[side(equal["archer - ppo"])]
+    return md.document(
         "# ArCHer against token-level PPO, by environment samples",
-        "",
         "Twenty Questions on four objects, at most three questions and a guess; the optimum is "
         f"{found['optimum']:.2f}, and both arms start from one light clone a seed, return {cell(found['start'])}. "
         f"Mean over {count} seeds with Student's 95% interval. A level counts as reached where the mean return of "
         f"{found['settings']['window']} iterations of {found['settings']['batch']} episodes is there; the ratio is "
-        "PPO's episodes over ArCHer's, the geometric "
-        "mean over seeds in which both reached it.",
-        "",
-        "| return | PPO: episodes | seeds | ArCHer: episodes | seeds | ratio |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in found["levels"]:
-        ratio = cell(row["ratio"]) if row["ratio"] else "none"
-        sides = [f"{cell(row[arm], '.0f')} | {row[f'{arm}_reached']} of {count}" for arm in ("ppo", "archer")]
-        lines.append(f"| {row['level']:.1f} | {' | '.join(sides)} | {ratio} |")
-    lines += [
-        "",
+        "PPO's episodes over ArCHer's, the geometric mean over seeds in which both reached it.",
+        md.table(["return", "PPO: episodes", "seeds", "ArCHer: episodes", "seeds", "ratio"], rows),
         f"At {equal['episodes']} episodes each: PPO {cell(equal['ppo'])}, ArCHer {cell(equal['archer'])}; ArCHer minus "
         f"PPO {cell(equal['archer - ppo'])}, paired. At its end: PPO ({last['ppo']['episodes']} episodes) "
         f"{cell(last['ppo']['return'])}, ArCHer ({last['archer']['episodes']}) {cell(last['archer']['return'])}. "
         f"Seconds of a run on shared cores: PPO {cell(last['ppo']['seconds'], '.0f')}, ArCHer "
         f"{cell(last['archer']['seconds'], '.0f')}.",
-        "",
-        "| episodes | " + " | ".join(str(row[0]) for row in found["curves"]["ppo"]) + " |",
-        "|---" * (len(found["curves"]["ppo"]) + 1) + "|",
-    ]
-    for arm, name in (("ppo", "PPO"), ("archer", "ArCHer")):
-        known = {row[0]: row[1] for row in found["curves"][arm]}
-        at = [f"{known[row[0]]:.2f}" if row[0] in known else "" for row in found["curves"]["ppo"]]
-        lines.append(f"| {name} | " + " | ".join(at) + " |")
-    both = [row for row in found["levels"] if row["ratio"]]
-    said = "; ".join(f"to {row['level']:.1f} {cell(row['ratio'])} times" for row in both) or "to no level of these"
-    low, high = equal["archer - ppo"][1:]
-    word = "is ahead" if low > 0 else "is behind" if high < 0 else "cannot be told apart"
-    lines += [
-        "",
+        md.table(["episodes", *map(str, places)], lines),
         "## What it says",
-        "",
-        "The claim: about 100 times fewer episodes to a common return. Measured, where ",
-    ]
-    lines[-1] += f"at least two seeds got there with both: {said}. At equal episodes ArCHer {word}.\n\n{TRIED}"
-    return "\n".join(lines) + "\n"
+        "The claim: about 100 times fewer episodes to a common return. Measured, where "
+        f"at least two seeds got there with both: {said}. At equal episodes ArCHer {word}.",
+        TRIED,
+    )

@@ -9,16 +9,14 @@ results/bench.json, with the commit of the code; run it from the tree that the c
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from apportion.data.atomic import atomic_write
-from experiments.stored import commit
+from experiments.command import options
+from experiments.stored import commit, read, write_text
 
-HERE = Path(__file__).parent
 KEPT = ("cosine", "cosine_mean", "rank", "sign", "top1", "error", "bias")
 
 
@@ -34,11 +32,10 @@ def kept(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Read, shorten, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options("bench_summary", __doc__, work=False)
     parser.add_argument("bench", type=Path, nargs="*", default=[Path("runs/bench/bench.json")])
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in given.bench]
+    documents = [read(path) for path in given.bench]
     document = documents[0]
     for path, other in zip(given.bench, documents, strict=True):
         if any(other[key] != document[key] for key in ("plan", "version")):
@@ -46,8 +43,7 @@ def main() -> None:
     cells = {(cell["method"], cell["task"]): kept(cell) for one in documents for cell in one["cells"]}
     lines = ",\n".join(json.dumps(cell, separators=(",", ":"), ensure_ascii=False) for cell in cells.values())
     head = json.dumps({"commit": commit(), "version": document["version"], "plan": document["plan"]})[:-1]
-    with atomic_write(given.out / "bench.json") as file:
-        file.write(f'{head}, "cells": [\n{lines}\n]}}\n'.encode())
+    write_text(given.out / "bench.json", f'{head}, "cells": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

@@ -4,18 +4,16 @@ Rollouts whose `meta` has ``mistake_step``: chains with a marked mistake, failur
 Methods that compare rollouts of one task have nothing to compare in a chain that stands alone, so what is measured are
 models fitted to the outcomes of the *other* rollouts (five folds by group), and judges where a server is given.
 
-    python experiments/decisive_step.py                      generated chains, and the samples of $APPORTION_DATA
-    python experiments/decisive_step.py runs.jsonl …         your own
-    python experiments/decisive_step.py --judge http://127.0.0.1:8001/v1 --model NAME
+    python -m experiments.decisive_step                      generated chains, and the samples of $APPORTION_DATA
+    python -m experiments.decisive_step runs.jsonl …         your own
+    python -m experiments.decisive_step --judge http://127.0.0.1:8001/v1 --model NAME
 
 A tie counts as a share of a hit. Baselines: any step, the first, the last. Intervals: bootstrap over rollouts, 95%.
-It writes ``experiments/results/decisive_step.md`` and ``.json``.
+It writes results/decisive_step.md and .json, and takes about two minutes of CPU, so nothing is kept of a stopped run.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -28,10 +26,12 @@ import torch
 import apportion as ap
 from apportion.adapters.readers import read_any
 from apportion.data import Batch, Step, Trajectory
-from apportion.data.atomic import atomic_write
 from apportion.models import AgentPRM, Settings, ValueHead
 from apportion.numerics import FloatArray
 from apportion.resources import JudgeServer
+from experiments.command import options
+from experiments.markdown import document, table
+from experiments.stored import write_results
 
 FOLDS, RESAMPLES = 5, 2000
 SETTINGS = Settings(epochs=15, lr=2e-3, batch_tokens=512, held_out=0.0)
@@ -142,50 +142,42 @@ def interval(share_N: FloatArray) -> dict[str, Any]:
     return {"hit": float(known.mean()), "low": float(low), "high": float(high), **counts}
 
 
-def written(found: dict[str, dict[str, dict[str, Any]]]) -> str:
-    """The page."""
-    told = [
-        "# The step that is credited lowest, against the step that people marked",
-        "",
-        *__doc__.split("\n\n")[1:2],
-        "",
-    ]
-    for source, rows in found.items():
-        told += [f"## {source}", "", "| credit by | hit | 95% | rollouts | unknown |", "|---|---:|---:|---:|---:|"]
+def markdown(found: dict[str, Any]) -> str:
+    """The page for people."""
+    parts = []
+    for source, rows in found["sources"].items():
+        shown = []
         for name, row in rows.items():
-            hit = "–" if row["hit"] is None else f"{row['hit']:.2f}"
-            ends = "–" if row["hit"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
-            told.append(f"| {name} | {hit} | {ends} | {row['rollouts']} | {row['unknown']} |")
-        told.append("")
-    return "\n".join(told)
+            known = row["hit"] is not None
+            hit, ends = (f"{row['hit']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}") if known else ("–", "–")
+            shown.append([name, hit, ends, str(row["rollouts"]), str(row["unknown"])])
+        parts += [f"## {source}", table(["credit by", "hit", "95%", "rollouts", "unknown"], shown, right=1)]
+    about = (__doc__ or "").split("\n\n")[1]
+    return document("# The step that is credited lowest, against the step that people marked", about, *parts)
 
 
 def main() -> None:
     """Measure every source and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options("decisive_step", __doc__, work=False)
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--judge", help="address of an OpenAI-compatible server")
     parser.add_argument("--model", default="", help="name of the judge's model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("experiments/results"))
-    args = parser.parse_args()
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for source, rollouts in sources(args.paths).items():
+    by_source: dict[str, dict[str, dict[str, Any]]] = {}
+    for source, rollouts in sources(given.paths).items():
         where = marked(rollouts)
         if not where:
             sys.stderr.write(f"{source}: no rollout has a marked step (meta.mistake_step); left out\n")
             continue
-        credits = baselines(rollouts) | by_folds(rollouts, args.seed)
-        if args.judge:
-            credits |= by_judge(rollouts, args.judge, args.model)
-        found[source] = {name: interval(hits(credit, rollouts, where)) for name, credit in credits.items()}
-    args.out.mkdir(parents=True, exist_ok=True)
-    text = written(found)
-    for name, data in (("decisive_step.md", text), ("decisive_step.json", json.dumps(found, indent=1) + "\n")):
-        with atomic_write(args.out / name) as file:
-            file.write(data.encode())
-    sys.stdout.write(text)
+        credits = baselines(rollouts) | by_folds(rollouts, given.seed)
+        if given.judge:
+            credits |= by_judge(rollouts, given.judge, given.model)
+        by_source[source] = {name: interval(hits(credit, rollouts, where)) for name, credit in credits.items()}
+    found = {"seed": given.seed, "sources": by_source}
+    write_results(given.out, "decisive_step", found, markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,8 @@ Writes results/exact_claims.json; one JSON file per task, policy and credit, so 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import hashlib
-import json
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -39,13 +36,13 @@ from apportion.bench.oracle import ExactReward
 from apportion.bench.tasks import task_names
 from apportion.bench.ties import tied_gradient
 from apportion.data import Batch
-from apportion.data.atomic import atomic_write
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
 from apportion.units import by_agent, by_step
-from experiments.stored import commit, interval
+from experiments.command import options, say
+from experiments.means import interval, paired
+from experiments.stored import kept, write_results
 
-HERE = Path(__file__).parent
 PLAIN = tuple(task_names())
 GRPO = "grpo(scale='none')"
 Credited = tuple[FloatArray, float]
@@ -146,16 +143,10 @@ def measure(name: str, policy: str, credit: str, seeds: int, budget: int) -> dic
 def cached(name: str, policy: str, credit: str, seeds: int, budget: int, work: Path) -> dict[str, Any]:
     """From its file, or now."""
     key = hashlib.blake2b(f"{credit} {seeds} {budget}".encode(), digest_size=6).hexdigest()
-    path = work / f"{name}.{policy}.{key}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    found = measure(name, policy, credit, seeds, budget)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(found).encode())
-    sys.stdout.write(f"{name} {policy} {credit}: {np.mean(found['cosine']):.3f}\n")
-    sys.stdout.flush()
+    found: dict[str, Any] = kept(
+        work / f"{name}.{policy}.{key}.json", lambda: measure(name, policy, credit, seeds, budget)
+    )
+    say(f"{name} {policy} {credit}: {np.mean(found['cosine']):.3f}")
     return found
 
 
@@ -178,11 +169,8 @@ CLAIMS = (  # what, credit, compared with
 
 def main() -> None:
     """Measure what is missing, and write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser = options("exact_claims", __doc__, seeds=20)
     parser.add_argument("--budget", type=int, default=2000)
-    parser.add_argument("--work", type=Path, default=Path("runs/exact_claims"))
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
     found = {
         (name, policy, credit): cached(name, policy, credit, given.seeds, given.budget, given.work)
@@ -199,14 +187,12 @@ def main() -> None:
                 rows.append(
                     {
                         "claim": what, "task": name, "policy": policy,
-                        "cosine": interval(a["cosine"]), "base": interval(b["cosine"]),
-                        "difference": interval([x - y for x, y in zip(a["cosine"], b["cosine"], strict=True)]),
-                        "trained": interval(a["trained"]),
+                        "cosine": interval(a["cosine"], digits=5), "base": interval(b["cosine"], digits=5),
+                        "difference": paired(a["cosine"], b["cosine"], digits=5),
+                        "trained": interval(a["trained"], digits=5),
                     }
                 )  # fmt: skip
-    document = {"commit": commit(), "seeds": given.seeds, "budget": given.budget, "rows": rows}
-    with atomic_write(given.out / "exact_claims.json") as file:
-        file.write(json.dumps(document, indent=1).encode() + b"\n")
+    write_results(given.out, "exact_claims", {"seeds": given.seeds, "budget": given.budget, "rows": rows})
 
 
 if __name__ == "__main__":

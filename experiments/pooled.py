@@ -4,8 +4,8 @@ Tabular policy gradient on enumerable games: one softmax per text, groups of 8 r
 mean square for every method, so that a step size means the same. Every method of a seed begins with the same policy and
 the same random numbers. Value of a run: the exact expected return, averaged over the run (area) and at its end.
 
-    python experiments/pooled.py [--seeds 5] [--work runs/pooled] [--tasks keydoor,ice] [--arms "gigpo;pooled"]
-    python experiments/pooled.py --tasks keydoor-noisy,relay-noisy --out experiments/results/pooled_noisy
+    python -m experiments.pooled [--seeds 5] [--work runs/pooled] [--tasks keydoor,ice] [--arms "gigpo;pooled"]
+    python -m experiments.pooled --tasks keydoor-noisy,relay-noisy --name pooled_noisy
 
 One JSON file per run; a stopped experiment goes on. The default κ and λ are the best of a grid for the gradient's
 cosine on keydoor, crafttree and chain. The grid was also seen on the other games, where it says the same; learning was
@@ -14,11 +14,7 @@ run for the first time with everything fixed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +22,17 @@ import numpy as np
 
 from apportion.assign import assign
 from apportion.bench.exact import Rollouts, advantage_of, batch_gradient, exact, optimal, sample
-from apportion.bench.intervals import t_interval
 from apportion.bench.tasks import task
 from apportion.bench.ties import tied_gradient, ties
 from apportion.bench.truth import to_batch
-from apportion.data.atomic import atomic_write
 from apportion.methods.pooled import carry
 from apportion.methods.pooled_memory import Memory
 from apportion.units import Units, by_step
+from experiments.command import options, say
+from experiments.markdown import cell, document, table
+from experiments.means import interval, paired
+from experiments.stored import kept, write_results
 
-HERE = Path(__file__).parent
 RATES = {"keydoor": 1.0, "crafttree": 3.0}  # as in the first look; 2 elsewhere
 LENGTHS = {"crafttree": 80}  # iterations; 40 elsewhere
 TUNED, JUDGED = (
@@ -111,20 +108,8 @@ def learn(name: str, arm: str, seed: int, groups: int = 8) -> dict[str, Any]:
 def run(name: str, arm: str, seed: int, work: Path) -> dict[str, Any]:
     """The run from its file, or now."""
     path = work / name / f"{re.sub('[^a-z0-9]+', '-', arm.lower()).strip('-')}.{seed}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    done = learn(name, arm, seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(done).encode())
-    return done
-
-
-def interval(values: list[float]) -> list[float]:
-    """Mean and Student's interval over seeds."""
-    low, high = t_interval(values)
-    return [float(np.mean(values)), low, high]
+    found: dict[str, Any] = kept(path, lambda: learn(name, arm, seed))
+    return found
 
 
 def summary(name: str, arms: tuple[str, ...], seeds: int, work: Path) -> dict[str, Any]:
@@ -137,7 +122,7 @@ def summary(name: str, arms: tuple[str, ...], seeds: int, work: Path) -> dict[st
         row: dict[str, Any] = {"area": interval(area[arm]), "final": interval(end[arm])}
         for other in ("gigpo", "rloo"):
             if other in area and arm != other:
-                row[f"over_{other}"] = interval([a - b for a, b in zip(area[arm], area[other], strict=True)])
+                row[f"over_{other}"] = paired(area[arm], area[other])
         if {"gigpo", "exact advantage"} <= area.keys():
             gap = np.mean(area["exact advantage"]) - np.mean(area["gigpo"])
             row["gap_closed"] = float((np.mean(area[arm]) - np.mean(area["gigpo"])) / gap)
@@ -145,46 +130,44 @@ def summary(name: str, arms: tuple[str, ...], seeds: int, work: Path) -> dict[st
     return out
 
 
+def of_task(name: str, found: dict[str, Any]) -> tuple[str, str]:
+    """Heading and table of a game."""
+    side = "settings were made here" if name.removesuffix("-noisy") in TUNED else "judged"
+    rows = []
+    for arm, row in found["arms"].items():
+        over = cell(row["over_gigpo"], "+.3f") if "over_gigpo" in row else ""
+        closed = f"{row['gap_closed']:.0%}" if "gap_closed" in row else ""
+        rows.append([arm, cell(row["area"]), cell(row["final"]), over, closed])
+    head = ["credit", "area", "at the end", "area over GiGPO's, paired", "share of the gap closed"]
+    return f"### {name} ({side}; best possible {found['best']:.3f})", table(head, rows)
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The page for people."""
+    return document(
+        "# pooled, GiGPO, RLOO and the exact advantage: learning speed",
+        f"Mean over {found['seeds']} seeds, Student's 95% interval. Area: exact expected return averaged over the "
+        "run.\nA share of the gap of 0 is GiGPO's area, of 1 that of credit by the exact advantage. Rows with a dash "
+        "are\n`pooled, defaults` (nothing chosen from the data) with one thing changed.",
+        *(part for name, one in found["tasks"].items() for part in of_task(name, one)),
+    )
+
+
 def main() -> None:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--work", type=Path, default=Path("runs/pooled"))
+    parser = options("pooled", __doc__, seeds=5)
     parser.add_argument("--tasks", default=",".join((*TUNED, *JUDGED)))
     parser.add_argument("--arms", default="")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "pooled")
+    parser.add_argument("--name", default="pooled", help="of the results (default pooled)")
     given = parser.parse_args()
-    found = {}
+    tasks = {}
     for name in given.tasks.split(","):
         usual = NOISY_ARMS if name.endswith("-noisy") else (*ARMS, *(() if name in LENGTHS else ABLATED))
         arms = tuple(given.arms.split(";")) if given.arms else usual
-        found[name] = summary(name, arms, given.seeds, given.work)
-        show(name, found[name], lambda line: sys.stdout.write(line + "\n"))
-    document = {"seeds": given.seeds, "tuned_on": TUNED, "judged_on": JUDGED, "tasks": found}
-    with atomic_write(given.out.with_suffix(".json")) as file:
-        file.write(json.dumps(document, indent=1).encode() + b"\n")
-    lines = [
-        "# pooled, GiGPO, RLOO and the exact advantage: learning speed",
-        f"\nMean over {given.seeds} seeds, Student's 95% interval. Area: exact expected return averaged over the run.",
-        "A share of the gap of 0 is GiGPO's area, of 1 that of credit by the exact advantage. Rows with a dash are",
-        "`pooled, defaults` (nothing chosen from the data) with one thing changed.",
-    ]
-    for name in found:
-        show(name, found[name], lines.append)
-    with atomic_write(given.out.with_suffix(".md")) as file:
-        file.write(("\n".join(lines) + "\n").encode())
-
-
-def show(name: str, found: dict[str, Any], write: Callable[[str], object]) -> None:
-    """One table in Markdown."""
-    side = "settings were made here" if name.removesuffix("-noisy") in TUNED else "judged"
-    write(f"\n### {name} ({side}; best possible {found['best']:.3f})\n")
-    write("| credit | area | at the end | area over GiGPO's, paired | share of the gap closed |\n|---|---|---|---|---|")
-    for arm, row in found["arms"].items():
-        over = "{:+.3f} ({:+.3f} to {:+.3f})".format(*row["over_gigpo"]) if "over_gigpo" in row else ""
-        closed = f"{row['gap_closed']:.0%}" if "gap_closed" in row else ""
-        area, final = ("{:.3f} ({:.3f} to {:.3f})".format(*row[key]) for key in ("area", "final"))
-        write(f"| {arm} | {area} | {final} | {over} | {closed} |")
+        tasks[name] = summary(name, arms, given.seeds, given.work)
+        say("\n\n".join(of_task(name, tasks[name])) + "\n")
+    found = {"seeds": given.seeds, "tuned_on": TUNED, "judged_on": JUDGED, "tasks": tasks}
+    write_results(given.out, given.name, found, markdown(found))
 
 
 if __name__ == "__main__":

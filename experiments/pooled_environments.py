@@ -7,30 +7,29 @@ over the tokens; final: held-out tasks, sampled.
 
     python -m experiments.pooled_environments [--seeds 7] [--envs babyai_two,colspec]
 
-One JSON file per run in `results/pooled_environments`; a stopped experiment goes on, inside a run from its newest
-checkpoint.
+One JSON file per run in `results/pooled_environments`, its commit inside; a stopped experiment goes on, inside a run
+from its newest checkpoint.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from apportion.data.atomic import atomic_write
+from experiments.command import options
 from experiments.learning.plan import World
 from experiments.learning.run import run
 from experiments.learning.summary import area, interval, score
 from experiments.learning.tune import tune
+from experiments.markdown import cell, document, table
+from experiments.means import paired
+from experiments.stored import write_results
 
-RESULTS = Path(__file__).parent / "results"
-STORE = RESULTS / "pooled_environments"
 ARMS = ("rloo", "gigpo", "pooled")
 LAKE = {"id": "FrozenLake-v1", "actions": "left,down,right,up", "max_steps": 20, "kwargs": {"is_slippery": False}}
 WORLDS = {
@@ -58,18 +57,18 @@ WORLDS = {
 }
 
 
-def tuned(name: str, work: Path) -> World:
+def tuned(name: str, work: Path, store: Path) -> World:
     """The environment at the rate with the best mean area of the two arms it is tuned with."""
     world = WORLDS[name]
-    rows = tune(name, world, work=work, store=STORE / "rates.json")[name]["area"]
+    rows = tune(name, world, work=work, store=store / "rates.json")[name]["area"]
     mean = {rate: float(np.mean([row[rate] for row in rows.values()])) for rate in next(iter(rows.values()))}
     return replace(world, lr=float(max(mean, key=lambda rate: mean[rate])))
 
 
-def summary(name: str, world: World, seeds: int, work: Path) -> dict[str, Any]:
+def summary(name: str, world: World, seeds: int, work: Path, store: Path) -> dict[str, Any]:
     """Area and end of each arm, and what `pooled` has over it, paired by seed."""
     records = {
-        (arm, seed): run(name, world, arm, seed, work=work, store=STORE) for seed in range(seeds) for arm in ARMS
+        (arm, seed): run(name, world, arm, seed, work=work, store=store) for seed in range(seeds) for arm in ARMS
     }
     out: dict[str, Any] = {
         "about": world.about,
@@ -86,7 +85,7 @@ def summary(name: str, world: World, seeds: int, work: Path) -> dict[str, Any]:
             ours = [of(world, records["pooled", seed]) for seed in range(seeds)]
             row[key] = interval(mine)
             if arm != "pooled":
-                row[f"{key}_pooled_over"] = interval([a - b for a, b in zip(ours, mine, strict=True)])
+                row[f"{key}_pooled_over"] = paired(ours, mine)
         row["recurring"] = float(np.mean([np.mean(records[arm, s]["curve"]["recurring"]) for s in range(seeds)]))
         seconds = [records[arm, seed]["seconds"] for seed in range(seeds)]
         row["credit_share"] = float(np.mean([one["credit"] / one["iteration"] for one in seconds]))
@@ -94,48 +93,47 @@ def summary(name: str, world: World, seeds: int, work: Path) -> dict[str, Any]:
     return out
 
 
-def show(name: str, found: Mapping[str, Any], write: Callable[[str], object]) -> None:
-    """One table in Markdown."""
-    write(
-        f"\n### {name}\n\n{found['about']}. Before: {found['before']:.3f}. {found['tokens']:,} generated tokens, rate"
-    )
-    write(f"{found['lr']:g}, commit {', '.join(found['commits'])}.\n")
-    write(
-        "| credit | area | final | area, `pooled` over it, paired | final, `pooled` over it | recurring states | time |"
-    )
-    write("|---|---|---|---|---|---|---|")
+def of_environment(name: str, found: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Heading, settings and table of an environment."""
+    rows = []
     for arm, row in found["arms"].items():
-        cells = ["{:.3f} ({:.3f} to {:.3f})".format(*row[key]) for key in ("area", "final")]
         over = [row.get(f"{key}_pooled_over") for key in ("area", "final")]
-        cells += ["{:+.3f} ({:+.3f} to {:+.3f})".format(*x) if x else "" for x in over]
-        write(f"| {arm} | {' | '.join(cells)} | {row['recurring']:.0%} | {row['credit_share']:.1%} |")
+        differences = [cell(three, "+.3f") if three else "" for three in over]
+        shares = [f"{row['recurring']:.0%}", f"{row['credit_share']:.1%}"]
+        rows.append([arm, cell(row["area"]), cell(row["final"]), *differences, *shares])
+    head = ["credit", "area", "final", "area, `pooled` over it, paired", "final, `pooled` over it", "recurring states"]
+    return (
+        f"### {name}",
+        f"{found['about']}. Before: {found['before']:.3f}. {found['tokens']:,} generated tokens, rate\n"
+        f"{found['lr']:g}, commit {', '.join(found['commits'])}.",
+        table([*head, "time"], rows),
+    )
+
+
+def markdown(found: Mapping[str, Any]) -> str:
+    """The page for people."""
+    return document(
+        "# pooled, GiGPO and RLOO where nobody knows the values, with a small transformer",
+        f"Mean over {found['seeds']} paired seeds, Student's 95% interval; equal generated tokens. Area: success of "
+        "the\nrollouts trained on, averaged over the tokens. Final: held-out tasks, sampled. Recurring: share of "
+        "steps\nwhose state another rollout of the group saw too. Time: that credit takes of an iteration.",
+        *(part for name, one in found["environments"].items() for part in of_environment(name, one)),
+    )
 
 
 def main() -> None:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=7)
-    parser.add_argument("--work", type=Path, default=Path("runs/pooled_environments"))
+    parser = options("pooled_environments", __doc__, seeds=7)
     parser.add_argument("--envs", default=",".join(WORLDS))
     given = parser.parse_args()
-    names = given.envs.split(",")
-    STORE.mkdir(parents=True, exist_ok=True)
-    worlds = {name: tuned(name, given.work) for name in names}
+    names, store = given.envs.split(","), given.out / "pooled_environments"
+    store.mkdir(parents=True, exist_ok=True)
+    worlds = {name: tuned(name, given.work, store) for name in names}
     for seeds in range(2, given.seeds + 1):  # a first table exists early
-        found = {name: summary(name, worlds[name], seeds, given.work) for name in names}
-        lines = [
-            "# pooled, GiGPO and RLOO where nobody knows the values, with a small transformer",
-            f"\nMean over {seeds} paired seeds, Student's 95% interval; equal generated tokens. Area: success of the",
-            "rollouts trained on, averaged over the tokens. Final: held-out tasks, sampled. Recurring: share of steps",
-            "whose state another rollout of the group saw too. Time: that credit takes of an iteration.",
-        ]
-        for name, one in found.items():
-            show(name, one, lines.append)
-        with atomic_write(STORE.with_suffix(".json")) as file:
-            file.write(json.dumps({"seeds": seeds, "environments": found}, indent=1).encode() + b"\n")
-        with atomic_write(STORE.with_suffix(".md")) as file:
-            file.write(("\n".join(lines) + "\n").encode())
-    sys.stdout.write("\n".join(lines) + "\n")
+        environments = {name: summary(name, worlds[name], seeds, given.work, store) for name in names}
+        found = {"seeds": seeds, "environments": environments}
+        write_results(given.out, "pooled_environments", found, markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

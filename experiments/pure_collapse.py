@@ -12,35 +12,35 @@ generated tokens, one run for each arm:
 
 `CollapseMonitor` with its defaults listens, and no run is ended: so what it says can be held against what came of it.
 
-    python experiments/pure_collapse.py [--seeds 5] [--work runs/pure_collapse]
+    python -m experiments.pure_collapse [--seeds 5] [--work runs/pure_collapse]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from gameable_sums import NAME, labels
 
 from apportion.check import CollapseMonitor
 from apportion.credit import Credit
 from apportion.data import Batch
-from apportion.data.atomic import atomic_write
 from apportion.envs import make
 from apportion.errors import StopRun
 from apportion.models import Backbone, StepPRM
 from apportion.train import TrainConfig, train
 from apportion.train.policy import Policy
 from apportion.train.rollout import Collector
+from experiments.command import options, say
+from experiments.gameable_sums import NAME, labels
+from experiments.pure_collapse_page import markdown, summary
+from experiments.stored import kept, read, write_results
 
-HERE = Path(__file__).parent
 BUDGET = 16_000
 LABELLED_TASKS, LABELLED_SEED = 96, 5_000_000
 ARMS: dict[str, dict[str, Any]] = {
@@ -84,7 +84,7 @@ def process_model(seed: int, start: Path, work: Path) -> tuple[Path, dict[str, A
             batch, backbone=trunk, labels=labels(batch), epochs=10, lr=2e-3, batch_tokens=1024, held_out=0.25,
             seed=seed, out=folder,
         )  # fmt: skip
-    facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    facts = read(folder / "model.json")
     return folder, facts["fitted"]["measures"]
 
 
@@ -130,25 +130,14 @@ def measured(seed: int, work: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     start = cloned(seed, folder)
     model, quality = process_model(seed, start, folder)
-    arms = {}
-    for name in ARMS:
-        kept = folder / f"{name}.json"
-        if not kept.is_file():
-            result = arm(name, seed, start, model, folder)
-            with atomic_write(kept) as file:
-                file.write(json.dumps(result).encode())
-        arms[name] = json.loads(kept.read_text(encoding="utf-8"))
+    arms = {name: kept(folder / f"{name}.json", partial(arm, name, seed, start, model, folder)) for name in ARMS}
     return {"model": quality, "arms": arms}
 
 
 def main() -> None:
     """Run what is missing, then write the tables."""
-    from pure_collapse_page import summary, written
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = options("pure_collapse", __doc__, seeds=5)
     parser.add_argument("--first", type=int, default=0, help="first seed; pilots used others than the judged ones")
-    parser.add_argument("--work", type=Path, default=Path("runs/pure_collapse"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     runs = {}
@@ -157,13 +146,14 @@ def main() -> None:
         for name, run in runs[seed]["arms"].items():
             verdict = [x for x in run["series"]["verdict"] if x is not None]
             stop = run["stop"][0] if run["stop"] else None
-            sys.stdout.write(
+            say(
                 f"seed {seed} {name}: right {np.mean(verdict[:3]):.2f} -> {np.mean(verdict[-3:]):.2f}, "
-                f"{run['iterations']} iterations, stop {stop}, {run['seconds']:.0f} s\n"
+                f"{run['iterations']} iterations, stop {stop}, {run['seconds']:.0f} s"
             )
-            sys.stdout.flush()
     if given.seeds >= 2 and given.first == 0:
-        sys.stdout.write(written(summary(runs), HERE / "results"))
+        found = summary(runs)
+        write_results(given.out, "pure_collapse", found, markdown(found))
+        sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from apportion.bench.intervals import t_interval
+from experiments import markdown as md
+from experiments.means import interval, side
 
 LAST = 5
 """Batches that an end is the mean of."""
@@ -83,67 +82,49 @@ def summary(runs: Mapping[int, Any]) -> dict[str, Any]:
 
 def told(values: Sequence[float]) -> list[float | None]:
     """Mean, and the two ends of Student's 95% interval; None where a run has no number."""
-    if not np.isfinite(values).all():
-        return [None] * 3
-    return [round(float(x), 4) for x in (np.mean(values), *t_interval(list(values)))]
+    return [*interval(values, digits=4)] if np.isfinite(values).all() else [None] * 3
 
 
 def cell(three: Sequence[float | None]) -> str:
-    """0.812 (0.780 to 0.843)"""
-    return "–" if three[0] is None else f"{three[0]:.2f} ({three[1]:.2f} to {three[2]:.2f})"
-
-
-def written(found: dict[str, Any], folder: Path) -> str:
-    """Write the results; gives the page."""
-    page = markdown(found)
-    (folder / "pure_collapse.json").write_text(json.dumps(found, indent=1) + "\n")
-    (folder / "pure_collapse.md").write_text(page)
-    return page
+    """What `told` gives: ``0.81 (0.78 to 0.84)``, or a dash."""
+    return "–" if three[0] is None else md.cell(three, ".2f")
 
 
 def markdown(found: dict[str, Any]) -> str:
     """The page for people."""
-    quality = found["model"]
-    lines = [
+    quality, shown = found["model"], (*COLUMNS, "held out, before", "held out, after")
+    arms = [[name, *(cell(row[column]) for column in shown)] for name, row in found["table"].items()]
+    stops = []
+    for name, at in found["stops"].items():
+        ended = [int(x) for x in at if x is not None]
+        lost = ["never" if x is None else str(int(x)) for x in found["half_lost"][name]]
+        spent = [f"{x:.2f}" for x in found["used"][name] if x is not None]
+        told_ = (", ".join(map(str, ended)), ", ".join(lost), ", ".join(spent))
+        stops.append([name, f"{len(ended)} of {len(at)}", *told_])
+    example = next((reasons[0] for reasons in found["reasons"].values() if reasons), None)
+    return md.document(
         "# Process rewards by their sum and by their minimum, and the monitor of the collapse",
-        "",
         "Sums of three operations, worked out line by line, at most ten lines; a line that restates what is known is "
         "true and costs nothing. A small cloned transformer; a process reward model fitted to labels of the lines it "
         f"writes (held-out accuracy {cell(quality['accuracy'])}, area under the curve {cell(quality['auc'])}, good "
         f"lines {cell(quality['good'])}). All arms of a seed start from one policy and generate as many tokens; the "
         "monitor listens with its defaults and ends nothing. Mean over "
         f"{len(found['seeds'])} seeds with Student's 95% interval; an end is the mean of the last {LAST} batches.",
-        "",
-        "| arm | " + " | ".join(COLUMNS) + " | held out, before | held out, after |",
-        "|---" * (len(COLUMNS) + 3) + "|",
-    ]
-    for name, row in found["table"].items():
-        shown = [row[column] for column in (*COLUMNS, "held out, before", "held out, after")]
-        lines.append(f"| {name} | " + " | ".join(map(cell, shown)) + " |")
-    lines += [
-        "",
+        md.table(["arm", *shown], arms),
         "## What the monitor said",
-        "",
-        "| arm | would have ended | in batch | half of the right answers lost in batch | budget spent by then |",
-        "|---|---|---|---|---|",
-    ]
-    for name, stops in found["stops"].items():
-        ended = [int(x) for x in stops if x is not None]
-        lost = ["never" if x is None else str(int(x)) for x in found["half_lost"][name]]
-        spent = [f"{x:.2f}" for x in found["used"][name] if x is not None]
-        cells = (f"{len(ended)} of {len(stops)}", ", ".join(map(str, ended)), ", ".join(lost), ", ".join(spent))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += [
-        "",
+        md.table(
+            ["arm", "would have ended", "in batch", "half of the right answers lost in batch", "budget spent by then"],
+            stops,
+        ),
         "Half is lost where the mean of three batches is below half of the first three; batches are of 4 sums.",
-    ]
-    example = next((reasons[0] for reasons in found["reasons"].values() if reasons), None)
-    if example:
-        lines += ["", f"For instance: *{example}*"]
-    lines += ["", "| paired difference, held out after | mean, 95% interval |", "|---|---|"]
-    lines += [f"| {name} | {cell(gap)} |" for name, gap in found["differences"].items()]
-    lines += ["", "## What it says", "", verdict(found)]
-    return "\n".join(lines) + "\n"
+        *([f"For instance: *{example}*"] if example else []),
+        md.table(
+            ["paired difference, held out after", "mean, 95% interval"],
+            [[name, cell(gap)] for name, gap in found["differences"].items()],
+        ),
+        "## What it says",
+        verdict(found),
+    )
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -162,7 +143,7 @@ def verdict(found: dict[str, Any]) -> str:
         of_runs = f"the monitor would have ended {ended} of {of} runs"
         said.append(f"**{name}**: right answers {how} (held out {before[0]:.2f} to {after[0]:.2f}); {of_runs}.")
     alone, drift = found["differences"]["min+verifier - verifier"], found["table"]["min"]["cut off at the end"]
-    if alone[1] <= 0 <= alone[2]:
+    if side(alone) == 0:
         said.append(
             "The minimum beside the verifier is not to be told from the verifier alone: here the process reward does "
             "no harm and brings nothing."
@@ -178,4 +159,4 @@ def verdict(found: dict[str, Any]) -> str:
         "of which was chosen on these runs. It speaks late, when most of the damage is done: half of the rollouts have "
         "to be at the limit on three batches in a row. So its sentence names the batch that a checkpoint must precede."
     )
-    return "\n".join(f"* {one}" for one in said)
+    return md.items(said)

@@ -20,9 +20,6 @@ Writes results/spo_cutpoints.json; one JSON file per seed, so a stopped run goes
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,12 +31,12 @@ from apportion.assign import assign
 from apportion.bench.exact import Exact, Rollouts, batch_gradient, cosine, exact, policy_gradient, sample
 from apportion.bench.tasks import task
 from apportion.data import Batch, Step, Trajectory
-from apportion.data.atomic import atomic_write
 from apportion.resources import Asker, Request, Table
 from apportion.units import Units, by_episode, by_segment
-from experiments.stored import commit, interval
+from experiments.command import options, say
+from experiments.means import interval, paired
+from experiments.stored import read, write, write_results
 
-HERE = Path(__file__).parent
 T, K = 24, 9
 LINE_ENDS = (4, 9, 17)
 DECISIVE, STYLE = (3, 11, 19), (6, 14, 22)
@@ -155,39 +152,30 @@ def one(seed: int, budget: int, known: Mapping[str, float]) -> dict[str, float]:
 def cached(seed: int, budget: int, work: Path) -> dict[str, float]:
     """Arms from the file of the seed, the others now."""
     path = work / f"{budget}.{seed}.json"
-    kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    found = one(seed, budget, kept)
-    if found == kept:
-        return kept
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(found).encode())
+    before: dict[str, float] = read(path) if path.is_file() else {}
+    found = one(seed, budget, before)
+    if found != before:
+        write(path, found)
     return found
 
 
 def main() -> None:
     """Measure what is missing, and write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser = options("spo_cutpoints", __doc__, seeds=20)
     parser.add_argument("--words", type=int, default=20_000)
-    parser.add_argument("--work", type=Path, default=Path("runs/spo_cutpoints"))
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
     runs = [cached(seed, given.words, given.work) for seed in range(given.seeds)]
     cosines = {name: [run[name] for run in runs] for name in runs[0]}
     rows = {}
     for name, values in cosines.items():
-        row = {"cosine": interval(values)}
+        row = {"cosine": interval(values, digits=5)}
         masked = ", masked" if name.endswith(", masked") else ""
         for other in ("cutpoints, every one", "grpo"):
             if name != other + masked:
-                pairs = zip(values, cosines[other + masked], strict=True)
-                row[f"over {other}"] = interval([a - b for a, b in pairs])
+                row[f"over {other}"] = paired(values, cosines[other + masked], digits=5)
         rows[name] = row
-        sys.stdout.write(f"{name}: {row}\n")
-    document = {"commit": commit(), "seeds": given.seeds, "words": given.words, "rows": rows}
-    with atomic_write(given.out / "spo_cutpoints.json") as file:
-        file.write(json.dumps(document, indent=1).encode() + b"\n")
+        say(f"{name}: {row}")
+    write_results(given.out, "spo_cutpoints", {"seeds": given.seeds, "words": given.words, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -13,28 +13,24 @@ from. Its rollouts, paired by outcome, fit three critics, for as many tokens eac
 Each ranks the same draws of 16 candidate turns, and the actor is trained on its pairs (`rank`, `prefer`); so it is on
 pairs of the exact values, which are known here.
 
-    python experiments/sweet_artefact.py [--seeds 5] [--tasks 48,96] [--work runs/sweet_artefact]
+    python -m experiments.sweet_artefact [--seeds 5] [--tasks 48,96] [--work runs/sweet_artefact]
 
 One JSON file per seed and size; a stopped experiment goes on. Settings were chosen on seeds 100 and 101.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sweet_page import page, summary
-from sweet_world import ENV, Exact, asked, language_model, reads
 
 from apportion.data import Batch
-from apportion.data.atomic import atomic_write
 from apportion.models import SweetCritic, TokenModel
 from apportion.train.candidates import candidate_rollouts, draw, turns_of
 from apportion.train.player import TrainedPolicy
@@ -42,8 +38,11 @@ from apportion.train.policy import Policy
 from apportion.train.preference import prefer
 from apportion.train.ranking import rank
 from apportion.train.rollout import Collector, Rollouts
+from experiments.command import options
+from experiments.stored import kept, write_results
+from experiments.sweet_page import markdown, summary
+from experiments.sweet_world import ENV, Exact, asked, language_model, reads
 
-HERE = Path(__file__).parent
 TEST = 5_000_000  # tasks from here on are of the split that no rollout was of
 MODELS = {48: (1200, 6), 96: (1600, 8)}
 """Dialogues and passes of the language model, by the number of tasks that its critics are fitted to."""
@@ -152,15 +151,8 @@ def measured(seed: int, tasks: int) -> dict[str, Any]:
 
 def run(seed: int, tasks: int, work: Path) -> dict[str, Any]:
     """A seed and a number of tasks from its file, or now."""
-    path = work / f"{seed}.{tasks}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    done = measured(seed, tasks)
-    work.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(done, indent=1).encode())
-    return done
+    found: dict[str, Any] = kept(work / f"{seed}.{tasks}.json", partial(measured, seed, tasks))
+    return found
 
 
 def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -171,11 +163,8 @@ def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = options("sweet_artefact", __doc__, seeds=5)
     parser.add_argument("--tasks", default=",".join(map(str, TASKS)), help=f"how many a critic is fitted to, {TASKS}")
-    parser.add_argument("--work", type=Path, default=Path("runs/sweet_artefact"))
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
     sizes = [int(size) for size in given.tasks.split(",")]
     for tasks in sizes:
@@ -184,11 +173,8 @@ def main() -> None:
     by_seed = [_together([run(seed, tasks, given.work) for tasks in sizes]) for seed in range(given.seeds)]
     compared = [(f"{WITH}, {tasks}", f"{WITHOUT}, {tasks}") for tasks in sizes]
     found = summary(by_seed, [*compared, (f"{WITH}, {TASKS[0]}", f"{UNDIVIDED}, {TASKS[0]}")])
-    with atomic_write(given.out / "sweet_artefact.json") as file:
-        file.write(json.dumps(found, indent=1).encode() + b"\n")
-    with atomic_write(given.out / "sweet_artefact.md") as file:
-        file.write(page(found).encode())
-    sys.stdout.write(page(found))
+    write_results(given.out, "sweet_artefact", found, markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

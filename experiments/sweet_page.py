@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.bench.intervals import t_interval
+from experiments.markdown import cell, document, table
+from experiments.means import interval, paired
 
 COLUMNS = {
     "pairs_right": "pairs right", "ordered": "turns in order", "best": "best turn", "longer": "longer first",
@@ -32,12 +33,6 @@ WORDS = """Rows of 48 and of 96 tasks differ in two things: the language model b
 """
 
 
-def interval(values: Sequence[float]) -> list[float]:
-    """Mean and Student's interval over seeds."""
-    low, high = t_interval(values)
-    return [float(np.mean(values)), low, high]
-
-
 def summary(runs: Sequence[dict[str, Any]], compared: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Each measure of each arm, and the differences of some arms, paired by seed."""
     arms = {
@@ -46,7 +41,7 @@ def summary(runs: Sequence[dict[str, Any]], compared: Sequence[tuple[str, str]])
     }
     differences = {
         f"{one} − {other}": {
-            name: interval([r["arms"][one][name] - r["arms"][other][name] for r in runs])
+            name: paired([r["arms"][one][name] for r in runs], [r["arms"][other][name] for r in runs])
             for name in COLUMNS
             if name in arms[one]
         }
@@ -56,38 +51,26 @@ def summary(runs: Sequence[dict[str, Any]], compared: Sequence[tuple[str, str]])
     return {"seeds": len(runs), "arms": arms, "differences": differences, "cpu_seconds": seconds}
 
 
-def page(found: dict[str, Any]) -> str:
-    """The tables in Markdown."""
-    arms = found["arms"]
-    lines = [
+def markdown(found: dict[str, Any]) -> str:
+    """The page for people."""
+    arms, tables = found["arms"], []
+    for title, names in (("the critics", list(COLUMNS)[:4]), ("the actor trained on their pairs", list(COLUMNS)[4:])):
+        rows = [[arm, *(cell(row[n]) for n in names)] for arm, row in arms.items() if names[0] in row]
+        head = ["critic, tasks it was fitted to", *(COLUMNS[n] for n in names)]
+        tables += [f"## {title}", table(head, rows)]
+    names = ["pairs_right", "ordered", "best", "success", "tokens"]
+    gaps = [[title, *(cell(row[n], "+.3f") for n in names)] for title, row in found["differences"].items()]
+    read = "; ".join(f"{arm}: {told['tokens_read'][0]:,.0f}" for arm, told in arms.items() if "tokens_read" in told)
+    finds = "; ".join(f"{arm}: {cell(told['reads'])}" for arm, told in arms.items() if "reads" in told)
+    return document(
         "# SWEET-RL's critic with and without the artefact, and without the division by length",
-        "",
-        f"Made by `python experiments/sweet_artefact.py`. Mean over {found['seeds']} seeds (a language model, "
+        f"Made by `python -m experiments.sweet_artefact`. Mean over {found['seeds']} seeds (a language model, "
         f"rollouts, critics and policies each; {found['cpu_seconds']:.0f} CPU-seconds a seed) with Student's 95% "
         "interval. What the columns are stands below.",
-    ]
-    for title, names in (("the critics", list(COLUMNS)[:4]), ("the actor trained on their pairs", list(COLUMNS)[4:])):
-        rows = [arm for arm in arms if names[0] in arms[arm]]
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            "| critic, tasks it was fitted to | " + " | ".join(COLUMNS[n] for n in names) + " |",
-        ]
-        lines += ["|---" * (len(names) + 1) + "|"]
-        lines += [f"| {arm} | " + " | ".join(_cell(arms[arm][n]) for n in names) + " |" for arm in rows]
-    names = ("pairs_right", "ordered", "best", "success", "tokens")
-    lines += ["", "## differences, paired by seed", "", "| | " + " | ".join(COLUMNS[n] for n in names) + " |"]
-    lines += ["|---" * (len(names) + 1) + "|"]
-    for title, told in found["differences"].items():
-        lines += [f"| {title} | " + " | ".join(_cell(told[n], "+.3f") for n in names) + " |"]
-    read = "; ".join(f"{arm}: {told['tokens_read'][0]:,.0f}" for arm, told in arms.items() if "tokens_read" in told)
-    finds = "; ".join(f"{arm}: {_cell(told['reads'])}" for arm, told in arms.items() if "reads" in told)
-    lines += ["", f"Tokens that a critic read while it was fitted: {read}."]
-    lines += ["", f"How often the actor's model, behind what is wanted, finds that program the likeliest: {finds}."]
-    return "\n".join(lines) + "\n\n" + WORDS
-
-
-def _cell(value: Sequence[float], form: str = ".3f") -> str:
-    mean, low, high = (format(x, form) for x in value)
-    return f"{mean} ({low} to {high})"
+        *tables,
+        "## differences, paired by seed",
+        table(["difference", *(COLUMNS[n] for n in names)], gaps),
+        f"Tokens that a critic read while it was fitted: {read}.",
+        f"How often the actor's model, behind what is wanted, finds that program the likeliest: {finds}.",
+        WORDS.rstrip(),
+    )

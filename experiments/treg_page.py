@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from apportion.bench.intervals import t_interval
+from experiments import markdown as md
+from experiments.markdown import cell
+from experiments.means import interval, paired, side
 
 METRICS = ("generation", "pairs", "decisive")
 PAPER, LARGER = ("0.1", "0.25", "0.5"), ("0.1", "0.25", "0.5", "2", "8")
@@ -67,15 +67,11 @@ def summary(runs: Mapping[int, Any], tuning: Sequence[int]) -> dict[str, Any]:
             rows[name] = _row(runs, judged, tuning, count, tried)
         base = rows["dpo"]["values"]
         for row in rows.values():
-            row["less dpo"] = {
-                m: told([a - b for a, b in zip(row["values"][m], base[m], strict=True)]) for m in METRICS
-            }
+            row["less dpo"] = {m: paired(row["values"][m], base[m], digits=4) for m in METRICS}
             row |= {m: told(row["values"][m], share=m != "generation") for m in METRICS}
         for which in ("paper's alphas", "larger too"):
             own, control = (rows[f"{arm}, {which}"]["values"] for arm in ("treg", "treg shuffled"))
-            rows[f"treg, {which}"]["less shuffled"] = {
-                m: told([a - b for a, b in zip(own[m], control[m], strict=True)]) for m in METRICS
-            }
+            rows[f"treg, {which}"]["less shuffled"] = {m: paired(own[m], control[m], digits=4) for m in METRICS}
         out["counts"][count] = rows
     return out
 
@@ -92,29 +88,22 @@ def _row(runs: Mapping[int, Any], judged: Sequence[int], tuning: Sequence[int], 
 
 def told(values: Sequence[float], *, share: bool = False) -> list[float]:
     """Mean, and the two ends of Student's 95% interval, of a share cut at 0 and 1."""
-    ends = t_interval(list(values), low=0.0, high=1.0) if share else t_interval(list(values))
-    return [round(float(x), 4) for x in (np.mean(values), *ends)]
-
-
-def cell(three: Sequence[float]) -> str:
-    """0.812 (0.780 to 0.843)"""
-    return f"{three[0]:.3f} ({three[1]:.3f} to {three[2]:.3f})"
-
-
-def written(found: dict[str, Any], folder: Path) -> str:
-    """Write the results; gives the page."""
-    page = markdown(found)
-    (folder / "treg_planted.json").write_text(json.dumps(found, indent=1) + "\n")
-    (folder / "treg_planted.md").write_text(page)
-    return page
+    return interval(values, digits=4, low=0.0, high=1.0) if share else interval(values, digits=4)
 
 
 def markdown(found: dict[str, Any]) -> str:
     """The page for people."""
-    start = found["start"]
-    lines = [
+    start, tables = found["start"], []
+    for count, rows in found["counts"].items():
+        shown = []
+        for name, row in rows.items():
+            less = ["" if name == "dpo" else cell(row["less dpo"][m]) for m in ("generation", "pairs")]
+            told_ = (cell(row["generation"]), less[0], cell(row["pairs"]), less[1], cell(row["decisive"]))
+            shown.append([name, row["alpha"], str(row["steps"]), *told_])
+        head = ["arm", "alpha", "steps", "generation", "less DPO's", "pairs", "less DPO's", "decisive"]
+        tables += [f"## {count} pairs", md.table(head, shown)]
+    return md.document(
         "# T-REG: its token rewards, and DPO with and without them",
-        "",
         "Answers of ten words; a fifth of the words decide, good or bad as planted for each topic; a transformer that "
         "can answer plainly, better or worse as told is the reference. Pairs are the best and the worst of five plain "
         "answers by the planted reward plus noise. `generation`: planted reward of fresh answers of the "
@@ -122,28 +111,16 @@ def markdown(found: dict[str, Any]) -> str:
         f"decide. Mean over {len(found['seeds'])} seeds with Student's 95% interval; alpha and steps are the best in "
         f"`generation` of the mean over {len(found['tuning'])} other seeds, for each arm by itself. Before tuning: "
         f"generation {cell(start['generation'])}, decisive {cell(start['decisive'])}.",
-        "",
         "## Do the token rewards find the planted words?",
-        "",
         "`treg`: its token rewards r. `dpo`: the log-ratio of each word after plain DPO on these pairs, all steps.",
-        "",
-        "| measure | " + " | ".join(found["tokens"]) + " |",
-        "|---" * (len(found["tokens"]) + 1) + "|",
-    ]
-    for name, about in TOKENS.items():
-        lines.append(f"| {about} | " + " | ".join(cell(row[name]) for row in found["tokens"].values()) + " |")
-    for count, rows in found["counts"].items():
-        lines += ["", f"## {count} pairs", ""]
-        lines += ["| arm | alpha | steps | generation | less DPO's | pairs | less DPO's | decisive |", "|---" * 8 + "|"]
-        for name, row in rows.items():
-            less = row["less dpo"]
-            lines.append(
-                f"| {name} | {row['alpha']} | {row['steps']} | {cell(row['generation'])} | "
-                f"{'' if name == 'dpo' else cell(less['generation'])} | {cell(row['pairs'])} | "
-                f"{'' if name == 'dpo' else cell(less['pairs'])} | {cell(row['decisive'])} |"
-            )
-    lines += ["", "## What it says", "", verdict(found)]
-    return "\n".join(lines) + "\n"
+        md.table(
+            ["measure", *found["tokens"]],
+            [[about, *(cell(row[name]) for row in found["tokens"].values())] for name, about in TOKENS.items()],
+        ),
+        *tables,
+        "## What it says",
+        verdict(found),
+    )
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -158,23 +135,23 @@ def verdict(found: dict[str, Any]) -> str:
     for count, rows in found["counts"].items():
         for name in ("treg, paper's alphas", "treg, larger too"):
             for metric in ("generation", "pairs"):
-                mean, low, high = rows[name]["less dpo"][metric]
-                how = "above" if low > 0 else "below" if high < 0 else "not to be told from"
+                gap = rows[name]["less dpo"][metric]
+                how = {1: "above", -1: "below", 0: "not to be told from"}[side(gap)]
                 at = f"{count} pairs, {name} (alpha {rows[name]['alpha']}): {metric}"
                 control = rows[name]["less shuffled"][metric]
                 said.append(
-                    f"{at} {how} plain DPO's ({mean:+.3f}, {low:+.3f} to {high:+.3f}); against the shuffled control "
-                    f"{control[0]:+.3f} ({control[1]:+.3f} to {control[2]:+.3f})."
+                    f"{at} {how} plain DPO's ({gap[0]:+.3f}, {gap[1]:+.3f} to {gap[2]:+.3f}); against the shuffled "
+                    f"control {cell(control, '+.3f')}."
                 )
         static = rows["treg static, paper's alphas"]
         own, fixed = rows["treg, paper's alphas"]["values"]["generation"], static["values"]["generation"]
-        gap = told([a - b for a, b in zip(fixed, own, strict=True)])
+        gap = paired(fixed, own, digits=4)
         said.append(
-            f"{count} pairs: with the weight w fixed at ½ generation changes by {gap[0]:+.3f} ({gap[1]:+.3f} to "
-            f"{gap[2]:+.3f}): it carries nothing here, where the paper's gain almost vanished without it."
+            f"{count} pairs: with the weight w fixed at ½ generation changes by {cell(gap, '+.3f')}: it carries "
+            "nothing here, where the paper's gain almost vanished without it."
         )
     said.append(TRIED)
-    return "\n".join(f"* {one}" for one in said)
+    return md.items(said)
 
 
 TRIED = (

@@ -15,31 +15,29 @@ the worst of five plain answers by the planted reward (good words less bad ones)
 Steps and alpha of every arm are chosen by the generation reward on tuning seeds, and judged on others: once from the
 paper's alphas (.1, .25, .5), once from larger ones beside them.
 
-    python experiments/treg_planted.py [--seeds 5] [--work runs/treg_planted]
+    python -m experiments.treg_planted [--seeds 5] [--work runs/treg_planted]
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import sys
 import time
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from treg_page import found_by, summary, written
-from treg_world import EOS, VOCABULARY, World, ids_of, prompt_of, tokenizer
 
 import apportion as ap
-from apportion.data.atomic import atomic_write
 from apportion.losses.pairs import Pairs
 from apportion.losses.pairs_torch import dpo, treg_dpo
 from apportion.resources import Asker, HFPolicy
+from experiments.command import options, say
+from experiments.stored import kept, write_results
+from experiments.treg_page import found_by, markdown, summary
+from experiments.treg_world import EOS, VOCABULARY, World, ids_of, prompt_of, tokenizer
 
-HERE = Path(__file__).parent
 TUNING = (100, 101)
 COUNTS = (16, 64)
 PAPER, LARGER = (0.1, 0.25, 0.5), (2.0, 8.0)
@@ -199,23 +197,15 @@ def measured(seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing, then write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--work", type=Path, default=Path("runs/treg_planted"))
-    given = parser.parse_args()
+    given = options("treg_planted", __doc__, seeds=5).parse_args()
     torch.set_num_threads(1)
-    given.work.mkdir(parents=True, exist_ok=True)
     runs = {}
     for seed in (*TUNING, *range(given.seeds)):
-        kept = given.work / f"seed-{seed}.json"
-        if not kept.is_file():
-            result = measured(seed)
-            with atomic_write(kept) as file:
-                file.write(json.dumps(result, indent=1).encode())
-        runs[seed] = json.loads(kept.read_text(encoding="utf-8"))
-        sys.stdout.write(f"seed {seed}: {runs[seed]['seconds']:.0f} s, tokens {runs[seed]['tokens']}\n")
-        sys.stdout.flush()
-    sys.stdout.write(written(summary(runs, TUNING), HERE / "results"))
+        runs[seed] = kept(given.work / f"seed-{seed}.json", partial(measured, seed))
+        say(f"seed {seed}: {runs[seed]['seconds']:.0f} s, tokens {runs[seed]['tokens']}")
+    found = summary(runs, TUNING)
+    write_results(given.out, "treg_planted", found, markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

@@ -10,30 +10,28 @@ model gets as many words of fresh episodes to learn from, and its own pass over 
     prm_mc      `AgentPRM` on fewer episodes, whose words include those of LABELS continuations behind each step
     exact       the exact value of the state that the action led to
 
-    python experiments/value_models.py [--seeds 5] [--work runs/value_models]
+    python -m experiments.value_models [--seeds 5] [--work runs/value_models]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import GPT2Config, GPT2Model
-from value_models_page import BUDGETS, MODELS, markdown, summary
-from value_models_world import ACTIONS, STATES, TASKS, Game, Tried, labelled, tried
 
 from apportion.data import Batch, Trajectory
-from apportion.data.atomic import atomic_write
 from apportion.models import AgentPRM, Backbone, Settings, ValueHead
 from apportion.numerics.value_quality import errors_of, ranking_of
+from experiments.command import options, say
+from experiments.stored import kept, write_results
+from experiments.value_models_page import BUDGETS, MODELS, markdown, summary
+from experiments.value_models_world import ACTIONS, STATES, TASKS, Game, Tried, labelled, tried
 
-HERE = Path(__file__).parent
 LABELS = 4
 STEPS = 200  # of an optimizer, for every model at every budget: words are what is compared, not patience
 FIT: dict[str, Any] = {"lr": 2e-3, "batch_tokens": 1024, "held_out": 0.0}
@@ -139,32 +137,21 @@ def quality(value: Any, target: Any, action: Any, q_true: Any, at: Tried) -> dic
 
 def main() -> None:
     """Run what is missing, then write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0)
+    parser = options("value_models", __doc__, seeds=5)
+    parser.add_argument("--first", type=int, default=0, help="first seed; tables are of all from 0")
     parser.add_argument("--only", choices=list(TASKS), help="one game, without tables")
-    parser.add_argument("--work", type=Path, default=Path("runs/value_models"))
     given = parser.parse_args()
     torch.set_num_threads(1)
-    given.work.mkdir(parents=True, exist_ok=True)
     runs: dict[str, dict[int, Any]] = {}
     for seed in range(given.first, given.first + given.seeds):
         for name in [given.only] if given.only else TASKS:
-            kept = given.work / f"{name}-{seed}.json"
-            if not kept.is_file():
-                result = measured(name, seed)
-                with atomic_write(kept) as file:
-                    file.write(json.dumps(result, indent=1).encode())
-            runs.setdefault(name, {})[seed] = json.loads(kept.read_text())
-            sys.stdout.write(f"{name}, seed {seed}\n")
-            sys.stdout.flush()
+            runs.setdefault(name, {})[seed] = kept(given.work / f"{name}-{seed}.json", partial(measured, name, seed))
+            say(f"{name}, seed {seed}")
     if given.only is None and given.first == 0 and given.seeds > 1:
         settings = {"labels": LABELS, "steps": STEPS, "fit": FIT, "states": STATES, "actions": ACTIONS, "tasks": TASKS}
         pairs = {name: float(np.mean([compared(name, seed) for seed in runs[name]])) for name in TASKS}
         found = summary(runs) | {"settings": settings, "pairs": pairs}
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "value_models.json").write_text(json.dumps(found, indent=1) + "\n")
-        (HERE / "results" / "value_models.md").write_text(markdown(found))
+        write_results(given.out, "value_models", found, markdown(found))
         sys.stdout.write(markdown(found))
 
 

@@ -8,16 +8,15 @@ VinePPO's authors did, and ranked by r + V(next) with V from
     linear, mlp      a head on the policy's last hidden state, fitted to the returns of 512 episodes (their iteration)
     linear4096, …    the same with eight times the episodes
 
-    python experiments/vineppo_vs_value_head.py [--seeds 5] [--work runs/vineppo_vs_value_head]
+    python -m experiments.vineppo_vs_value_head [--seeds 5] [--work runs/vineppo_vs_value_head]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,18 @@ from apportion.assign.values import value_quality
 from apportion.bench.continuations import ExactPolicy, askable
 from apportion.bench.demo.scorer import scorer
 from apportion.bench.exact import Exact, exact, sample
-from apportion.bench.intervals import t_interval
 from apportion.bench.tasks import task
-from apportion.data.atomic import atomic_write
 from apportion.envs import make
 from apportion.methods.moments import starts
 from apportion.resources import Asker, branch
 from apportion.train import TrainConfig, train
 from apportion.train.policy import Policy
 from apportion.units import by_step
+from experiments.command import options, say
+from experiments.markdown import cell, document, table
+from experiments.means import interval, paired
+from experiments.stored import kept, write_results
 
-HERE = Path(__file__).parent
 OPTIONS = {"show_time": True}
 SAMPLES = (1, 3, 9)
 EPISODES = (512, 4096)
@@ -179,32 +179,27 @@ def exact_value(truth: Exact, rollout: Any, s: int) -> float:
 
 def summary(runs: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """Mean and interval of every number over seeds, and the paired difference to the best head."""
-    names = list(next(iter(runs.values()))["rows"])
-    table: dict[str, Any] = {}
-    for name in names:
-        columns = next(iter(runs.values()))["rows"][name]
-        table[name] = {c: told([run["rows"][name][c] for run in runs.values()]) for c in columns}
+
+    def values(name: str, metric: str) -> list[float]:
+        return [run["rows"][name][metric] for run in runs.values()]
+
+    some = next(iter(runs.values()))["rows"]
+    table = {name: {c: interval(values(name, c), digits=4) for c in row} for name, row in some.items()}
     pairs = {}
     for rival in ("linear", "mlp", *(f"{kind}{EPISODES[1]}" for kind in ("linear", "mlp"))):
         for metric in ("top1", "pairwise"):
-            gaps = [run["rows"]["samples:9"][metric] - run["rows"][rival][metric] for run in runs.values()]
-            pairs[f"samples:9 - {rival}, {metric}"] = told(gaps)
-    facts = {"J": told([r["J"] for r in runs.values()]), "sets": told([float(r["sets"]) for r in runs.values()])}
+            gap = paired(values("samples:9", metric), values(rival, metric), digits=4)
+            pairs[f"samples:9 - {rival}, {metric}"] = gap
+    facts = {name: interval([float(run[name]) for run in runs.values()], digits=4) for name in ("J", "sets")}
     return {"seeds": sorted(runs), "table": table, "differences": pairs, "policies": facts, "options": OPTIONS}
 
 
-def told(values: list[float]) -> list[float]:
-    """Mean, and the two ends of its interval."""
-    low, high = t_interval(values)
-    return [round(float(np.mean(values)), 4), round(low, 4), round(high, 4)]
-
-
 def markdown(found: dict[str, Any]) -> str:
-    """The table for people."""
+    """The page for people."""
     columns = ("top1", "pairwise", "absolute_error", "within", "explained", "explained_returns")
-    lines = [
+    rows = [[name, *(cell(row[c]) if c in row else "" for c in columns)] for name, row in found["table"].items()]
+    return document(
         "# The mean of K continuations against a trained value head",
-        "",
         "CraftTree with the steps left in the text; a small transformer, cloned and trained with GRPO; exact truth. "
         f"Mean over {len(found['seeds'])} policies (seeds) with Student's 95% interval. `top1`: the best of up to five "
         "sampled next actions has the best value (equal values share the claim); `pairwise`: pairs in the right order "
@@ -212,19 +207,16 @@ def markdown(found: dict[str, Any]) -> str:
         "of the true values, `explained_returns`: of the rollouts' returns, as trainers log it. A number after a head: "
         "the episodes it was fitted to (512 without). The heads stand on frozen features of the policy; a critic "
         "that is trained whole, or over many iterations, may do better; nine continuations of each state cost more.",
-        "",
         f"Expected return of the policies {cell(found['policies']['J'])}; states with three or more different actions, "
         f"a seed: {cell(found['policies']['sets'])}.",
-        "",
-        "| values from | " + " | ".join(columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
-    for name, row in found["table"].items():
-        lines.append(f"| {name} | " + " | ".join(cell(row[c]) if c in row else "" for c in columns) + " |")
-    lines += ["", "| paired difference | mean, 95% interval |", "|---|---|"]
-    lines += [f"| {name} | {cell(gap)} |" for name, gap in found["differences"].items()]
-    lines += ["", "## What it says", "", verdict(found["differences"])]
-    return "\n".join(lines) + "\n"
+        table(["values from", *columns], rows),
+        table(
+            ["paired difference", "mean, 95% interval"],
+            [[name, cell(gap)] for name, gap in found["differences"].items()],
+        ),
+        "## What it says",
+        verdict(found["differences"]),
+    )
 
 
 def verdict(differences: dict[str, list[float]]) -> str:
@@ -244,35 +236,17 @@ def _listed(names: list[str]) -> str:
     return ", ".join(name.removeprefix("samples:9 - ").replace(", ", " (") + ")" for name in names)
 
 
-def cell(three: list[float]) -> str:
-    """0.812 (0.780 to 0.843)"""
-    return f"{three[0]:.3f} ({three[1]:.3f} to {three[2]:.3f})"
-
-
 def main() -> None:
     """Run what is missing, then write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--work", type=Path, default=Path("runs/vineppo_vs_value_head"))
-    given = parser.parse_args()
+    given = options("vineppo_vs_value_head", __doc__, seeds=5).parse_args()
     torch.set_num_threads(1)
-    given.work.mkdir(parents=True, exist_ok=True)
     runs: dict[int, dict[str, Any]] = {}
     for seed in range(given.seeds):
-        kept = given.work / f"seed-{seed}.json"
-        if not kept.is_file():
-            result = measured(seed, given.work)
-            with atomic_write(kept) as file:
-                file.write(json.dumps(result, indent=1).encode())
-        runs[seed] = json.loads(kept.read_text())
-        rows = runs[seed]["rows"]
-        line = {name: round(row["top1"], 3) for name, row in rows.items()}
-        sys.stdout.write(f"seed {seed}, {runs[seed]['seconds']:.0f} s, top1 {line}\n")
+        runs[seed] = kept(given.work / f"seed-{seed}.json", partial(measured, seed, given.work))
+        line = {name: round(row["top1"], 3) for name, row in runs[seed]["rows"].items()}
+        say(f"seed {seed}, {runs[seed]['seconds']:.0f} s, top1 {line}")
     found = summary(runs)
-    out = HERE / "results"
-    out.mkdir(exist_ok=True)
-    (out / "vineppo_vs_value_head.json").write_text(json.dumps(found, indent=1) + "\n")
-    (out / "vineppo_vs_value_head.md").write_text(markdown(found))
+    write_results(given.out, "vineppo_vs_value_head", found, markdown(found))
     sys.stdout.write(markdown(found))
 
 

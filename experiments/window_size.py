@@ -12,15 +12,13 @@ of grad pi(P) at their first words, a number of terms that grows as 1 / w. Squar
 are measured against the exact gradient, beside D(w) with the variances of A and of the scores measured in the same
 rollouts and beta0^2 from the exact bias at w = 1.
 
-    python experiments/window_size.py [--seeds 10] [--rollouts 1000] [--work runs/window_size]
+    python -m experiments.window_size [--seeds 10] [--rollouts 1000] [--work runs/window_size]
 
 Writes results/window_size.json and .md; one JSON file per seed and setting, so a stopped run goes on.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,12 +26,13 @@ from typing import Any
 import numpy as np
 
 from apportion.bench.exact import Exact, advantage_of, exact, improve, policy_gradient, sample, uniform
-from apportion.bench.intervals import t_interval
 from apportion.bench.tasks import task
 from apportion.check import optimal_window, resolution_risk
-from apportion.data.atomic import atomic_write
+from experiments.command import options
+from experiments.markdown import cell, document, items, table
+from experiments.means import interval
+from experiments.stored import kept, write_results
 
-HERE = Path(__file__).parent
 T, W_ENV = 24, 12
 WINDOWS = (24, 12, 6, 4, 3, 2, 1)
 BETAS = (0.0, 0.1, 0.3)
@@ -98,20 +97,8 @@ def measure(name: str, beta: float, seed: int, rollouts: int) -> dict[str, Any]:
 def cached(name: str, beta: float, seed: int, rollouts: int, work: Path) -> dict[str, Any]:
     """One measurement, from its file or now."""
     path = work / f"{name}.{beta:g}.{rollouts}.{seed}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    found = measure(name, beta, seed, rollouts)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(found).encode())
+    found: dict[str, Any] = kept(path, lambda: measure(name, beta, seed, rollouts))
     return found
-
-
-def interval(values: list[float]) -> list[float]:
-    """Mean and Student's 95% interval."""
-    low, high = t_interval(values)
-    return [float(np.mean(values)), low, high]
 
 
 def compare(name: str, beta: float, seeds: int, rollouts: int, work: Path) -> dict[str, Any]:
@@ -138,39 +125,41 @@ def compare(name: str, beta: float, seeds: int, rollouts: int, work: Path) -> di
     return {"task": name, "beta": beta, **scales, "windows": rows, "best": best}
 
 
+def markdown(found: dict[str, Any]) -> str:
+    """The page for people."""
+    parts = [
+        "# How wide a unit of credit: D(w) and the measured error",
+        f"The task `chain`, {T} words, the environment answers every {W_ENV}; {found['seeds']} seeds of "
+        f"{found['rollouts']} rollouts, Student's 95% intervals. Error, bias and variance are of one rollout's "
+        "gradient.",
+    ]
+    for one in found["found"]:
+        rows = []
+        for window, row in one["windows"].items():
+            error, bias2, variance = (cell(row[key], ".4g") for key in ("error", "bias2", "variance"))
+            ratio = row["formula"] / row["error"][0]
+            exactly, formula = f"{row['exact_bias2']:.4g}", f"{row['formula']:.4g}"
+            rows.append([window, error, bias2, exactly, variance, formula, f"{ratio:.2f}"])
+        parts += [
+            f"## {one['task']}, beta {one['beta']:g} (beta0 {one['beta0']:.4f})",
+            items(
+                f"Best window for the mean of {batch} rollouts: measured {best['measured']}, D(w) {best['formula']:.2f}"
+                for batch, best in one["best"].items()
+            ),
+            table(["w", "squared error", "squared bias", "exactly", "variance", "D(w)", "D(w) / error"], rows),
+        ]
+    return document(*parts)
+
+
 def main() -> None:
     """Measure what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser = options("window_size", __doc__, seeds=10)
     parser.add_argument("--rollouts", type=int, default=1000)
-    parser.add_argument("--work", type=Path, default=Path("runs/window_size"))
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
-    found = [compare(n, b, given.seeds, given.rollouts, given.work) for n in TASKS for b in BETAS]
-    with atomic_write(given.out / "window_size.json") as file:
-        file.write(
-            json.dumps({"seeds": given.seeds, "rollouts": given.rollouts, "found": found}, indent=1).encode() + b"\n"
-        )
-    lines = [
-        "# How wide a unit of credit: D(w) and the measured error",
-        f"\nThe task `chain`, {T} words, the environment answers every {W_ENV}; {given.seeds} seeds of "
-        f"{given.rollouts} rollouts, Student's 95% intervals. Error, bias and variance are of one rollout's gradient.",
-    ]
-    for one in found:
-        lines.append(f"\n## {one['task']}, beta {one['beta']:g} (beta0 {one['beta0']:.4f})\n")
-        for batch, best in one["best"].items():
-            told = f"measured {best['measured']}, D(w) {best['formula']:.2f}"
-            lines.append(f"* Best window for the mean of {batch} rollouts: {told}")
-        lines.append("\n| w | squared error | squared bias | exactly | variance | D(w) | D(w) / error |")
-        lines.append("|---|---|---|---|---|---|---|")
-        for window, row in one["windows"].items():
-            cells = ["{:.4g} ({:.4g} to {:.4g})".format(*row[key]) for key in ("error", "bias2", "variance")]
-            cells.insert(2, f"{row['exact_bias2']:.4g}")
-            ratio = row["formula"] / row["error"][0]
-            lines.append(f"| {window} | {' | '.join(cells)} | {row['formula']:.4g} | {ratio:.2f} |")
-    with atomic_write(given.out / "window_size.md") as file:
-        file.write(("\n".join(lines) + "\n").encode())
-    sys.stdout.write("\n".join(lines) + "\n")
+    compared = [compare(n, b, given.seeds, given.rollouts, given.work) for n in TASKS for b in BETAS]
+    found = {"seeds": given.seeds, "rollouts": given.rollouts, "found": compared}
+    write_results(given.out, "window_size", found, markdown(found))
+    sys.stdout.write(markdown(found))
 
 
 if __name__ == "__main__":

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from pathlib import Path
 
+from experiments.command import options, say
 from experiments.learning import __doc__ as about
 from experiments.learning.plan import ARMS, SEEDS
 from experiments.learning.run import run
 from experiments.learning.tune import tune
 from experiments.learning.worlds import WORLDS
 
-HERE = Path(__file__).parents[1]
-
 
 def main() -> None:
     """See the package."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.learning", description=about, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = options("learning", about, seeds=len(SEEDS))
     parser.add_argument("--envs", default=",".join(WORLDS))
     parser.add_argument("--arms", default=",".join(ARMS))
-    parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--work", type=Path, default=Path("runs/learning"))
-    parser.add_argument("--store", type=Path, default=HERE / "results" / "learning")
     parser.add_argument("--tune", action="store_true")
     given = parser.parse_args()
     envs, arms = given.envs.split(","), given.arms.split(",")
@@ -33,18 +24,15 @@ def main() -> None:
         parser.error(f"unknown {unknown[0]!r}; environments: {', '.join(WORLDS)}; arms: {', '.join(ARMS)}")
     if given.tune:
         for name in envs:
-            tune(name, WORLDS[name], work=given.work, store=given.store.parent / "learning_rates.json")
+            tune(name, WORLDS[name], work=given.work, store=given.out / "learning_rates.json")
         return
     for seed in range(given.seeds):
         for name in envs:
             for arm in (arm for arm in WORLDS[name].arms() if arm in arms):
                 began = time.perf_counter()
-                record = run(name, WORLDS[name], arm, seed, work=given.work, store=given.store)
+                record = run(name, WORLDS[name], arm, seed, work=given.work, store=given.out / "learning")
                 end = record["curve"][WORLDS[name].score][-5:]
-                sys.stdout.write(
-                    f"{name} {arm} {seed}: {sum(end) / len(end):.3f}, {time.perf_counter() - began:.0f} s\n"
-                )
-                sys.stdout.flush()
+                say(f"{name} {arm} {seed}: {sum(end) / len(end):.3f}, {time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":

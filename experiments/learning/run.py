@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from apportion.credit import Credit
-from apportion.data.atomic import atomic_write
 from apportion.envs import make
 from apportion.numerics import labels
 from apportion.train import train
@@ -24,7 +22,7 @@ from apportion.train.rollout import Collector
 from apportion.units import by_step
 from experiments.learning.ceiling import Ceiling
 from experiments.learning.plan import ARMS, EXACT, World, digest
-from experiments.stored import commit
+from experiments.stored import commit, kept, read, write
 
 
 def file_of(store: Path, name: str, arm: str, seed: int) -> Path:
@@ -51,7 +49,7 @@ def run(name: str, world: World, arm: str, seed: int, *, work: Path, store: Path
     config = world.config(arm, seed)
     path, key = file_of(store, name, arm, seed), digest(world, config)
     if path.is_file():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = read(path)
         if found["digest"] == key:
             return found
     config = replace(config, start=str(warm_start(name, world, work)), out=str(work / name / key))
@@ -67,9 +65,7 @@ def run(name: str, world: World, arm: str, seed: int, *, work: Path, store: Path
         "lr": config.lr, "before": _started(name, world, work), "after": measured(name, world, folder / "policy"),
         **_trained(folder),
     }  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(record).encode() + b"\n")
+    write(path, record)
     shutil.rmtree(folder, ignore_errors=True)
     return record
 
@@ -97,11 +93,8 @@ def measured(name: str, world: World, folder: Path) -> dict[str, float]:
 
 def _started(name: str, world: World, work: Path) -> dict[str, float]:
     """The warm start, measured once."""
-    path, start = work / name / "start.json", warm_start(name, world, work)
-    if not path.is_file():
-        with atomic_write(path) as file:
-            file.write(json.dumps(measured(name, world, start)).encode())
-    found: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+    start = warm_start(name, world, work)
+    found: dict[str, float] = kept(work / name / "start.json", lambda: measured(name, world, start))
     return found
 
 

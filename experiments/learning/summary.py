@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from apportion.bench.intervals import t_interval
+from experiments import means
 from experiments.learning.plan import ARMS, World
 from experiments.learning.stats import improvement, iqm
+from experiments.stored import read
 
 POINTS = 12
 """Spans of equal length in generated tokens that a curve is averaged in."""
@@ -28,7 +28,7 @@ def read_store(store: Path) -> dict[str, dict[tuple[str, int], Record]]:
     """Every record there is, by environment."""
     out: dict[str, dict[tuple[str, int], Record]] = {}
     for path in sorted(store.glob("*/*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read(path)
         out.setdefault(record["env"], {})[record["arm"], record["seed"]] = record
     return out
 
@@ -139,7 +139,7 @@ def interval(values: Sequence[float]) -> list[float]:
     """Mean and Student's 95% interval; of one run, its value three times."""
     if len(values) < 2:
         return [float(values[0])] * 3
-    return [float(np.mean(values)), *t_interval(values)]
+    return means.interval(values)
 
 
 def _ends(record: Record, key: str) -> tuple[float, float]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from apportion.data.atomic import atomic_write
 from apportion.train import train
 from apportion.train.metrics import read_metrics
+from experiments.command import say
 from experiments.learning.plan import TUNING_SEED, World
 from experiments.learning.run import warm_start
 from experiments.learning.summary import area
-from experiments.stored import commit
+from experiments.stored import commit, read, write
 
 RATES = (1e-3, 2e-3, 4e-3)
 TUNED_WITH = ("grpo", "gigpo")
@@ -24,7 +22,7 @@ TUNED_WITH = ("grpo", "gigpo")
 
 def tune(name: str, world: World, *, work: Path, store: Path) -> dict[str, Any]:
     """Area of the arms at each rate, from the file or from training now."""
-    found: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.is_file() else {}
+    found: dict[str, Any] = read(store) if store.is_file() else {}
     rows = found.setdefault(name, {"seed": TUNING_SEED, "commit": commit(), "area": {}})["area"]
     for rate in RATES:
         for arm in TUNED_WITH:
@@ -42,9 +40,7 @@ def tune(name: str, world: World, *, work: Path, store: Path) -> dict[str, Any]:
                 }
             }
             rows.setdefault(arm, {})[str(rate)] = round(area(world, record), 4)
-            sys.stdout.write(f"{name} {arm} lr {rate}: {rows[arm][str(rate)]}\n")
-            sys.stdout.flush()
-            with atomic_write(store) as file:
-                file.write(json.dumps(found, indent=1).encode() + b"\n")
+            say(f"{name} {arm} lr {rate}: {rows[arm][str(rate)]}")
+            write(store, found, indent=1)
             shutil.rmtree(out, ignore_errors=True)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -14,9 +13,9 @@ from experiments.learning.worlds import WORLDS
 from experiments.page import exactly, figures, learning
 from experiments.page.claims import Found, render
 from experiments.page.sources import CLAIMS
+from experiments.stored import RESULTS, read, write_text
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
 IMAGES = ROOT / "docs" / "images"
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- /results -->)", re.S)
@@ -24,7 +23,7 @@ BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- /results -->)", re.S)
 
 def found() -> Found:
     """Everything that is stored."""
-    stored = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+    stored = {path.stem: read(path) for path in sorted(RESULTS.glob("*.json"))}
     return Found(stored, read_store(RESULTS / "learning"))
 
 
@@ -73,7 +72,7 @@ def main() -> int:
     if text != wanted:
         stale.append(PAGE)
         if not check:
-            PAGE.write_text(wanted, encoding="utf-8")
+            write_text(PAGE, wanted)
     for name, (draw, data) in drawings(have).items():
         if figures.digest_in(IMAGES / name) != figures.digest(data):
             stale.append(IMAGES / name)

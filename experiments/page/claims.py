@@ -7,13 +7,14 @@ fails        it lies on the other side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.learning.summary import Records, per_world
 from experiments.learning.worlds import WORLDS
-from experiments.page.cells import plain, signed, table
+from experiments.markdown import minus, plain, signed, table
+from experiments.means import side
 
 NOT_MEASURED = "not measured"
 
@@ -26,25 +27,30 @@ class Found:
     learning: Mapping[str, Records]
 
 
+Ours = tuple[str, str]
+"""What came out here, and the verdict."""
+Measured = Callable[[Found], Ours | None]
+"""`Ours` from what is stored; None where something is missing."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A row of the table.
 
     Attributes:
         source: paper. says: its claim, with its figure. where: link to the experiment.
-        ours: text and verdict from what is stored; None where something is missing.
+        ours: what came out.
     """
 
     source: str
     says: str
     where: str
-    ours: Callable[[Found], tuple[str, str] | None]
+    ours: Measured
 
 
 def verdict(interval: Sequence[float], threshold: float = 0.0) -> str:
     """By the rule above, for a claim of more."""
-    _, low, high = interval
-    return "holds" if low > threshold else "fails" if high < threshold else "not shown"
+    return {1: "holds", -1: "fails", 0: "not shown"}[side(interval, threshold)]
 
 
 def several(intervals: Sequence[Sequence[float]]) -> str:
@@ -58,36 +64,51 @@ def several(intervals: Sequence[Sequence[float]]) -> str:
     return f"holds in {holds} of {len(kinds)}" if holds else f"fails in {fails} of {len(kinds)}"
 
 
-def exact(what: str, *, noisy: bool = False) -> Callable[[Found], tuple[str, str] | None]:
+def reads(name: str, *part: str) -> Callable[[Callable[[Any], Ours | None]], Measured]:
+    """A reading of one experiment's document, or of a part of it, where that is stored."""
+
+    def reading(make: Callable[[Any], Ours | None]) -> Measured:
+        def ours(found: Found) -> Ours | None:
+            told = found.json.get(name)
+            for key in part:
+                told = told and told.get(key)
+            return make(told) if told else None
+
+        return ours
+
+    return reading
+
+
+def rows_of(arm: str, found: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What an arm came to in learning, by environment, where it ran."""
+    for name in (n for n in WORLDS if n in found.learning):
+        arms = per_world(WORLDS[name], found.learning[name])["arms"]
+        if arm in arms:
+            yield name, arms[arm]
+
+
+def exact(what: str, *, noisy: bool = False) -> Measured:
     """Differences in the cosine with the exact gradient, over games and policies."""
 
-    def ours(found: Found) -> tuple[str, str] | None:
-        rows = [
-            row["difference"]
-            for row in found.json.get("exact_claims", {"rows": []})["rows"]
-            if row["claim"] == what and row["task"].endswith("-noisy") == noisy
-        ]
+    @reads("exact_claims", "rows")
+    def ours(every: Any) -> Ours | None:
+        of_claim = (row for row in every if row["claim"] == what and row["task"].endswith("-noisy") == noisy)
+        rows = [row["difference"] for row in of_claim]
         if not rows:
             return None
         middle = sum(row[0] for row in rows) / len(rows)
         low, high = min(row[0] for row in rows), max(row[0] for row in rows)
         text = f"cosine with the exact gradient {middle:+.3f} on average ({low:+.3f} to {high:+.3f} by game and policy)"
-        return text.replace("-", "−"), several(rows)
+        return minus(text), several(rows)
 
     return ours
 
 
-def learned(
-    arm: str, key: str = "area", over: str = "grpo", claimed: float | None = None
-) -> Callable[[Found], tuple[str, str] | None]:
+def learned(arm: str, key: str = "area", over: str = "grpo", claimed: float | None = None) -> Measured:
     """Difference of two arms in learning, by environment, paired by seed; and where a claimed gain is excluded."""
 
-    def ours(found: Found) -> tuple[str, str] | None:
-        parts = []
-        for name in (n for n in WORLDS if n in found.learning):
-            arms = per_world(WORLDS[name], found.learning[name])["arms"]
-            if arm in arms:
-                parts.append((name, arms[arm][f"{key}_over_{over}"]))
+    def ours(found: Found) -> Ours | None:
+        parts = [(name, row[f"{key}_over_{over}"]) for name, row in rows_of(arm, found)]
         if not parts:
             return None
         told = "; ".join(f"{name} {signed(interval)}" for name, interval in parts)
@@ -100,13 +121,9 @@ def learned(
     return ours
 
 
-def overhead(found: Found) -> tuple[str, str] | None:
+def overhead(found: Found) -> Ours | None:
     """GiGPO's credit as a share of an iteration."""
-    shares = {}
-    for name in (n for n in WORLDS if n in found.learning):
-        arms = per_world(WORLDS[name], found.learning[name])["arms"]
-        if "gigpo" in arms:
-            shares[name] = arms["gigpo"]["credit_share"]
+    shares = {name: row["credit_share"] for name, row in rows_of("gigpo", found)}
     if not shares:
         return None
     told = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
@@ -115,39 +132,26 @@ def overhead(found: Found) -> tuple[str, str] | None:
     )
 
 
-def recurring(found: Found) -> tuple[str, str] | None:
+def recurring(found: Found) -> Ours | None:
     """Share of steps in a state that another rollout of the group saw; first and last fifth of GiGPO's runs."""
-    parts, falls, rises = [], [], []
-    for name in (n for n in WORLDS if n in found.learning):
-        row = per_world(WORLDS[name], found.learning[name])["arms"].get("gigpo")
-        if row:
-            first, last = row["recurring"]["first"], row["recurring"]["last"]
-            parts.append(f"{name} {plain(first)} → {plain(last)}")
-            falls.append(last[2] < first[1])
-            rises.append(last[1] > first[2])
-    if not parts:
+    shares = {name: (row["recurring"]["first"], row["recurring"]["last"]) for name, row in rows_of("gigpo", found)}
+    if not shares:
         return None
-    many = "more than half recur everywhere" if _least(found) > 0.5 else "recurrence depends on the environment"
-    return "share of steps: " + "; ".join(
-        parts
-    ), f"{many}; falls in {sum(falls)}, rises in {sum(rises)} of {len(falls)}"
+    told = "; ".join(f"{name} {plain(first)} → {plain(last)}" for name, (first, last) in shares.items())
+    falls = sum(last[2] < first[1] for first, last in shares.values())
+    rises = sum(last[1] > first[2] for first, last in shares.values())
+    everywhere = min(first[0] for first, _ in shares.values()) > 0.5
+    many = "more than half recur everywhere" if everywhere else "recurrence depends on the environment"
+    return f"share of steps: {told}", f"{many}; falls in {falls}, rises in {rises} of {len(shares)}"
 
 
-def _least(found: Found) -> float:
-    rows = [per_world(WORLDS[n], found.learning[n])["arms"].get("gigpo") for n in WORLDS if n in found.learning]
-    return min(float(row["recurring"]["first"][0]) for row in rows if row)
-
-
-def fewer_trained(found: Found) -> tuple[str, str] | None:
+def fewer_trained(found: Found) -> Ours | None:
     """CARL's gate without its forks: share of steps left out, and the difference in learning."""
     parts, losses, saved = [], [], []
-    for name in (n for n in WORLDS if n in found.learning):
-        row = per_world(WORLDS[name], found.learning[name])["arms"].get("critical_only")
-        if row:
-            left_out = [1 - x for x in row["trained"]["mean"]]
-            saved.append(left_out[0])
-            losses.append(row["area_over_grpo"])
-            parts.append(f"{name} {left_out[0]:.0%} fewer, area {signed(row['area_over_grpo'])}")
+    for name, row in rows_of("critical_only", found):
+        saved.append(1 - row["trained"]["mean"][0])
+        losses.append(row["area_over_grpo"])
+        parts.append(f"{name} {saved[-1]:.0%} fewer, area {signed(losses[-1])}")
     if not parts:
         return None
     lost = sum(verdict(loss) == "fails" for loss in losses)
@@ -157,11 +161,9 @@ def fewer_trained(found: Found) -> tuple[str, str] | None:
     )
 
 
-def nine_continuations(found: Found) -> tuple[str, str] | None:
+@reads("vineppo_vs_value_head", "table")
+def nine_continuations(rows: Any) -> Ours:
     """VinePPO's values against trained heads."""
-    rows = found.json.get("vineppo_vs_value_head", {}).get("table")
-    if not rows:
-        return None
     nine = rows["samples:9"]
     heads = {name: row for name, row in rows.items() if not name.startswith(("samples", "chance"))}
     best = max(heads, key=lambda name: float(heads[name]["top1"][0]))
@@ -170,24 +172,20 @@ def nine_continuations(found: Found) -> tuple[str, str] | None:
     return text, "holds" if nine["top1"][1] > heads[best]["top1"][2] else "better on average, intervals touch"
 
 
-def spans(found: Found) -> tuple[str, str] | None:
+@reads("scar_spans_vs_tokens", "table")
+def spans(rows: Any) -> Ours:
     """SCAR by sentence at a seventh of the evaluations."""
-    rows = found.json.get("scar_spans_vs_tokens", {}).get("table")
-    if not rows:
-        return None
     row, whole = rows["sentences, exact"], rows["words, 16 orders and their reverse"]
     fewer = f"{whole['evaluations'] / row['evaluations']:.0f} times fewer evaluations"
     agreed = f"agreement by span {plain(row['spans'])}, word by word {plain(row['words'])}"
     return f"{fewer}; {agreed}", "holds by span, fails by word"
 
 
-def cutpoints(other: str) -> Callable[[Found], tuple[str, str] | None]:
+def cutpoints(other: str) -> Measured:
     """Segments from every cutpoint against other cuts, or no continuations, at equal words; masked and not."""
 
-    def ours(found: Found) -> tuple[str, str] | None:
-        rows = found.json.get("spo_cutpoints", {}).get("rows")
-        if not rows:
-            return None
+    @reads("spo_cutpoints", "rows")
+    def ours(rows: Any) -> Ours:
         key = "over cutpoints, every one"
         gaps = {name: row[key] for name, row in rows.items() if name.startswith(other) and key in row}
         more = {name: [-gap[0], -gap[2], -gap[1]] for name, gap in gaps.items()}
@@ -197,22 +195,18 @@ def cutpoints(other: str) -> Callable[[Found], tuple[str, str] | None]:
     return ours
 
 
-def closed(found: Found) -> tuple[str, str] | None:
+@reads("pooled", "tasks")
+def closed(tasks: Any) -> Ours:
     """Our own estimator, tabular."""
-    tasks = found.json.get("pooled", {}).get("tasks")
-    if not tasks:
-        return None
     shares = {name: one["arms"]["pooled"]["gap_closed"] for name, one in tasks.items()}
     text = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     good = sum(share >= 0.5 for share in shares.values())
     return f"share of the gap to the exact advantage: {text}", f"holds on {good} of {len(shares)} games"
 
 
-def window(found: Found) -> tuple[str, str] | None:
+@reads("window_size", "found")
+def window(rows: Any) -> Ours:
     """D(w)'s best window against the measured one."""
-    rows = found.json.get("window_size", {}).get("found")
-    if not rows:
-        return None
     pairs = [best for row in rows for best in row["best"].values()]
     hits = sum(round(pair["formula"]) == pair["measured"] for pair in pairs)
     return f"best window found in {hits} of {len(pairs)} settings", "holds with the variance of a batch"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apportion.bench.compare.cells import CONTROLS
-from experiments.page.cells import commits, signed, table
+from experiments.markdown import commits, document, items, minus, signed, table
 
 Cells = Sequence[Mapping[str, Any]]
 NOISY = "-noisy"
@@ -41,8 +41,8 @@ def all_methods(bench: Mapping[str, Any]) -> str:
     for method, row in sorted(found.items(), key=lambda item: -len([g for g in item[1] if g in games])):
         cells = [f"{row[g][0]:.2f} ± {(row[g][2] - row[g][1]) / 2:.2f}" if g in row else "" for g in games]
         rows.append([method if method not in CONTROLS else f"*{method}*", ", ".join(asks[method]), *cells])
-    shown = table(["credit", "asks", *games], [[c.replace("-", "−") for c in row] for row in rows])
-    return f"Measured at {commits([bench['commit']])}, {bench['plan']['seeds']} seeds.\n\n{shown}"
+    shown = table(["credit", "asks", *games], [map(minus, row) for row in rows])
+    return document(measured(bench["commit"], bench["plan"]["seeds"]), shown)
 
 
 def noise(bench: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def noise(bench: Mapping[str, Any]) -> str:
     for method in sorted(shown, key=lambda m: changed[m]):
         cells = [f"{found[method][g][0]:.2f} → {found[method][g + NOISY][0]:.2f}" for g in games]
         rows.append([method, f"{changed[method]:+.3f}", *cells])
-    return table(["credit", "mean change", *games], [[c.replace("-", "−") for c in row] for row in rows])
+    return table(["credit", "mean change", *games], [map(minus, row) for row in rows])
 
 
 def reasons(bench: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def reasons(bench: Mapping[str, Any]) -> str:
     for cell in bench["cells"]:
         if cell["method"] not in ran:
             why.setdefault(cell["method"], cell["reason"])
-    return "\n".join(f"* `{method}`: {reason}" for method, reason in why.items())
+    return items(f"`{method}`: {reason}" for method, reason in why.items())
 
 
 def tasks(cells: Cells) -> list[str]:
@@ -92,4 +92,9 @@ def differences(claims: Mapping[str, Any]) -> str:
         for (name, policy), found in by.items()
     ]
     shown = table(["difference", "policy", *games], rows)
-    return f"Measured at {commits([claims['commit']])}, {claims['seeds']} seeds.\n\n{shown}"
+    return document(measured(claims["commit"], claims["seeds"]), shown)
+
+
+def measured(commit: str, seeds: int) -> str:
+    """Where the numbers of a table come from."""
+    return f"Measured at {commits([commit])}, {seeds} seeds."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from experiments.learning.plan import ARMS, EXACT
 from experiments.learning.summary import Records, balanced, over_worlds, per_world
 from experiments.learning.worlds import WORLDS
-from experiments.page.cells import commits, plain, signed, table
+from experiments.markdown import commits, document, plain, signed, table
 
 Store = Mapping[str, Records]
 
@@ -27,7 +27,7 @@ def tables(store: Store) -> str:
         out.append(
             f"### {name}\n\n{world.about[0].upper()}{world.about[1:]}. {len(found['seeds'])} seeds, {world.tokens:,} "
             f"generated tokens a run, learning rate {lr:g}, {commits(found['commits'])}. "
-            f"Before: {found['before']:.2f}.\n"
+            f"Before: {found['before']:.2f}."
         )
         head = ["credit", f"at the end ({what})", "area", "area over GRPO's, paired", "seconds", "credit's share"]
         rows = []
@@ -37,7 +37,7 @@ def tables(store: Store) -> str:
             share = "not a method" if arm == EXACT else f"{row['credit_share']:.2%}"
             rows.append([*cells, f"{row['seconds']:.0f}", share])
         out.append(table(head, rows))
-    return "\n".join(out)
+    return document(*out)
 
 
 def over_all(store: Store) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from experiments.page.cells import plain, signed
-from experiments.page.claims import Found, several, verdict
+from typing import Any
 
-Ours = tuple[str, str] | None
+from experiments.markdown import plain, signed
+from experiments.page.claims import Measured, Ours, reads, several, verdict
 
 
-def archer(found: Found) -> Ours:
+@reads("archer_vs_ppo")
+def archer(told: Any) -> Ours:
     """Episodes of PPO over those of ArCHer, to the same return."""
-    told = found.json.get("archer_vs_ppo")
-    if not told:
-        return None
     levels = [row for row in told["levels"] if len(row["ratio"] or []) == 3]
     parts = [f"return {row['level']:.1f}: {plain(row['ratio'], 1)} times" for row in levels]
     gap = told["equal"]["archer - ppo"]
@@ -27,13 +25,11 @@ def archer(found: Found) -> Ours:
     return text, verdict(most, 100)
 
 
-def labels(found: Found) -> Ours:
+@reads("agentprm_labels")
+def labels(told: Any) -> Ours:
     """Tokens of Monte-Carlo labels (their mean) over those of temporal differences at equal error of a table; and the
     error of a network that had an eighth of the tokens.
     """
-    told = found.json.get("agentprm_labels")
-    if not told:
-        return None
     ratios = told["ratios"]["mc_mean"]
     parts = [f"{int(budget):,} tokens: {plain(ratio, 1)} times" for budget, ratio in ratios.items()]
     holds = {verdict(ratio, 8) for ratio in ratios.values()}
@@ -44,11 +40,9 @@ def labels(found: Found) -> Ours:
     return text, table if table == network else f"{table} in a table, {network} in a network"
 
 
-def environments(found: Found) -> Ours:
+@reads("pooled_environments")
+def environments(told: Any) -> Ours:
     """`pooled` over the better of RLOO and GiGPO, where nobody knows the values."""
-    told = found.json.get("pooled_environments")
-    if not told:
-        return None
     parts, gaps = [], []
     for name, one in told["environments"].items():
         gap = [one["arms"][arm]["area_pooled_over"] for arm in ("rloo", "gigpo")]
@@ -62,11 +56,9 @@ def environments(found: Found) -> Ours:
     return f"area, over the better of the two: {'; '.join(parts)}", kind
 
 
-def equal_words(found: Found) -> Ours:
+@reads("value_models")
+def equal_words(told: Any) -> Ours:
     """Nine continuations over models that learned from as many words, by the order of pairs of actions."""
-    told = found.json.get("value_models")
-    if not told:
-        return None
     gaps = {}
     for model, name in (("value_head", "a value head"), ("prm_td", "AgentPRM by TD"), ("prm_mc", "AgentPRM by MC")):
         value, low, high = told["differences"][f"{model}:9 - samples:9, pairwise"]
@@ -75,26 +67,23 @@ def equal_words(found: Found) -> Ours:
     return f"share of pairs in order, {len(told['seeds'])} seeds: {text}", several(list(gaps.values()))
 
 
-def artefact(found: Found) -> Ours:
-    """SWEET-RL's critic with the hidden artefact over the same without it: candidate turns in order."""
-    return _sweet(found, "without it", "turns in order", "ordered")
+def sweet(other: str, what: str, metric: str) -> Measured:
+    """SWEET-RL's critic with the hidden artefact over another of its arms."""
+
+    @reads("sweet_artefact", "differences")
+    def ours(differences: Any) -> Ours | None:
+        rows = {
+            pair: row
+            for pair, row in differences.items()
+            if pair.startswith("with the artefact") and other in pair and metric in row
+        }
+        if not rows:
+            return None
+        gaps = (f"{pair}: {signed(row[metric])}, success {signed(row['success'])}" for pair, row in rows.items())
+        return f"{what}, {'; '.join(gaps)}", several([row[metric] for row in rows.values()])
+
+    return ours
 
 
-def divided(found: Found) -> Ours:
-    """SWEET-RL's mean over a turn's tokens over the sum: tokens that the trained policy writes in a turn."""
-    return _sweet(found, "not divided by length", "tokens a turn of the trained policy", "tokens")
-
-
-def _sweet(found: Found, other: str, what: str, metric: str) -> Ours:
-    told = found.json.get("sweet_artefact")
-    if not told:
-        return None
-    rows = {
-        pair: row
-        for pair, row in told["differences"].items()
-        if pair.startswith("with the artefact") and other in pair and metric in row
-    }
-    if not rows:
-        return None
-    text = "; ".join(f"{pair}: {signed(row[metric])}, success {signed(row['success'])}" for pair, row in rows.items())
-    return f"{what}, {text}", several([row[metric] for row in rows.values()])
+artefact = sweet("without it", "turns in order", "ordered")
+divided = sweet("not divided by length", "tokens a turn of the trained policy", "tokens")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from experiments.page.cells import plain, signed
-from experiments.page.claims import Found, verdict
+from experiments.markdown import plain, signed
+from experiments.page.claims import Measured, Ours, reads, verdict
 
 SUMS, MINIMA = ("sum", "sum+verifier"), ("min", "min+verifier")
 
 
-def collapse(found: Found) -> tuple[str, str] | None:
+@reads("pure_collapse")
+def collapse(rows: Any) -> Ours:
     """What is right at the end with the sum of process rewards, and what the monitor made of it."""
-    rows = found.json.get("pure_collapse")
-    if not rows:
-        return None
     told, lost, caught, of = [], 0, 0, 0
     for name in SUMS:
         row, stops = rows["table"][name], rows["stops"][name]
@@ -26,11 +23,9 @@ def collapse(found: Found) -> tuple[str, str] | None:
     return f"right answers: {'; '.join(told)}", f"{kind}; the monitor ends {caught} of {of} runs"
 
 
-def minimum(found: Found) -> tuple[str, str] | None:
+@reads("pure_collapse")
+def minimum(rows: Any) -> Ours:
     """What is right at the end with the minimum and a verifier, and false alarms."""
-    rows = found.json.get("pure_collapse")
-    if not rows:
-        return None
     gap = rows["differences"]["min+verifier - sum+verifier"]
     alarms = [x is not None for name in (*MINIMA, "verifier") for x in rows["stops"][name]]
     alone = rows["differences"]["min+verifier - verifier"]
@@ -38,11 +33,9 @@ def minimum(found: Found) -> tuple[str, str] | None:
     return text, f"{verdict(gap)}; the monitor ends {sum(alarms)} of {len(alarms)} runs without a sum"
 
 
-def token_rewards(found: Found) -> tuple[str, str] | None:
+@reads("treg_planted", "tokens")
+def token_rewards(tokens: Any) -> Ours:
     """How well T-REG's token rewards find planted tokens."""
-    tokens = found.json.get("treg_planted", {}).get("tokens")
-    if not tokens:
-        return None
     rows = {name: row for name, row in tokens.items() if name.startswith("treg")}
     text = "; ".join(
         f"{name.removeprefix('treg, ')}: precision {plain(row['precision'])}" for name, row in rows.items()
@@ -52,14 +45,12 @@ def token_rewards(found: Found) -> tuple[str, str] | None:
     return f"{text}, chance {chance:.2f}", "holds where the model knows better from worse" if good else "fails"
 
 
-def over_dpo(metric: str) -> Callable[[Found], tuple[str, str] | None]:
+def over_dpo(metric: str) -> Measured:
     """T-REG less plain DPO, at the paper's alphas."""
 
-    def ours(found: Found) -> tuple[str, str] | None:
-        counts: dict[str, Any] = found.json.get("treg_planted", {}).get("counts", {})
+    @reads("treg_planted", "counts")
+    def ours(counts: Any) -> Ours:
         gaps = {count: rows["treg, paper's alphas"]["less dpo"][metric] for count, rows in counts.items()}
-        if not gaps:
-            return None
         text = "; ".join(f"{count} pairs {signed(gap)}" for count, gap in gaps.items())
         kinds = {verdict(gap) for gap in gaps.values()}
         return text, kinds.pop() if len(kinds) == 1 else "mixed"

@@ -9,9 +9,9 @@ pytest.importorskip("scipy")
 pytest.importorskip("torch")
 
 from experiments import bench_summary
+from experiments.markdown import plain, signed, table
 from experiments.page import __main__ as page
 from experiments.page import exactly, figures
-from experiments.page.cells import plain, signed, table
 from experiments.page.claims import Claim, Found, render, several, verdict
 from experiments.page.sources import CLAIMS
 
@@ -42,7 +42,8 @@ def test_differences_are_bold_where_the_interval_leaves_out_zero():
     assert signed(HOLDS, 1) == "**+0.2 (+0.1 to +0.3)**"
     assert signed(OPEN, 1) == "+0.1 (−0.1 to +0.3)"
     assert plain(FAILS, 1) == "−0.2 (−0.3 to −0.1)"
-    assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"
+    assert table(["a", "b"], [], right=1) == "| a | b |\n|---|---:|"
 
 
 def test_what_is_not_stored_is_not_measured():

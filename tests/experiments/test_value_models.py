@@ -1,20 +1,14 @@
 """The comparison of values: its own play against the exact truth, and that what is counted is what was generated."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))
-
-import archer_vs_ppo
-import value_models
-import value_models_page as page
-from value_models_world import TASKS, Game, labelled, tried
+from experiments import archer_vs_ppo, value_models
+from experiments import value_models_page as page
+from experiments.value_models_world import TASKS, Game, labelled, tried
 
 
 @pytest.mark.parametrize("name", TASKS)
