@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.markdown import plain, signed
-from experiments.page.claims import Measured, Ours, reads, verdict
+from experiments.page.claims import Measured, Ours, reads, several, verdict
 
 SUMS, MINIMA = ("sum", "sum+verifier"), ("min", "min+verifier")
 
@@ -52,7 +52,6 @@ def over_dpo(metric: str) -> Measured:
     def ours(counts: Any) -> Ours:
         gaps = {count: rows["treg, paper's alphas"]["less dpo"][metric] for count, rows in counts.items()}
         text = "; ".join(f"{count} pairs {signed(gap)}" for count, gap in gaps.items())
-        kinds = {verdict(gap) for gap in gaps.values()}
-        return text, kinds.pop() if len(kinds) == 1 else "mixed"
+        return text, several(list(gaps.values()))
 
     return ours

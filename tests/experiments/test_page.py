@@ -38,6 +38,45 @@ def test_several_measurements_make_one_verdict(intervals, said):
     assert several(intervals) == said
 
 
+def ours_of(says, stored):
+    (claim,) = (claim for claim in CLAIMS if claim.says.startswith(says))
+    return claim.ours(Found(stored, {}))
+
+
+def test_claims_with_several_measurements_go_by_the_same_rule():
+    counts = {n: {"treg, paper's alphas": {"less dpo": {"pairs": gap}}} for n, gap in (("16", HOLDS), ("64", OPEN))}
+    text, said = ours_of("better than DPO: held-out pairs", {"treg_planted": {"counts": counts}})
+    assert (text, said) == (
+        "16 pairs **+0.200 (+0.100 to +0.300)**; 64 pairs +0.100 (−0.100 to +0.300)",
+        "holds in 1 of 2",
+    )
+    gaps = {"samples:9 - linear, top1": HOLDS, "samples:9 - mlp, top1": OPEN, "samples:9 - mlp, pairwise": FAILS}
+    text, said = ours_of("values of 9 continuations", {"vineppo_vs_value_head": {"differences": gaps}})
+    assert "over the head linear **+0.200 (+0.100 to +0.300)**; mlp +0.100" in text
+    assert said == "holds in 1 of 2"
+
+
+def test_claims_of_a_figure_go_by_that_figure():
+    def spans(words):
+        row = {"evaluations": 10, "spans": [0.98, 0.96, 0.99], "words": words}
+        table = {"sentences, exact": row, "words, 16 orders and their reverse": {"evaluations": 230}}
+        return ours_of("spans reach what words reach", {"scar_spans_vs_tokens": {"table": table}})[1]
+
+    assert spans([0.3, 0.2, 0.4]) == "holds by span, fails by word"
+    assert spans([0.95, 0.9, 1.0]) == "holds by span, not shown by word"
+    told = {"ratios": {"mc_mean": {"4000": [9, 8.5, 10], "16000": [9, 7, 11]}}}
+    told["network_differences"] = {"td - mc_mean, error": [0.1, -0.1, 0.3]}
+    said = ours_of("labels by temporal", {"agentprm_labels": told})[1]
+    assert said == "holds in 1 of 2 in a table, not shown in a network"
+    best = {"1": {"formula": 3.2, "measured": 3}, "64": {"formula": 1.0, "measured": 12}}
+    found = [{"best": best}, {"best": {"1": {"formula": 2.0, "measured": 12}}}]
+    assert ours_of("how wide a unit", {"window_size": {"found": found[:1]}})[1].startswith("holds")
+    assert ours_of("how wide a unit", {"window_size": {"found": found}}) == (
+        "best window found in 1 of 3 settings",
+        "fails with the variance of a batch",
+    )
+
+
 def test_differences_are_bold_where_the_interval_leaves_out_zero():
     assert signed(HOLDS, 1) == "**+0.2 (+0.1 to +0.3)**"
     assert signed(OPEN, 1) == "+0.1 (−0.1 to +0.3)"
