@@ -136,17 +136,17 @@ import json, os, signal, sys
 from pathlib import Path
 import tests.train.make
 from apportion.train import TrainConfig, train
-from apportion.train import loop
+from apportion.train.learner import Learner
 
 config = TrainConfig.from_mapping(json.loads(sys.argv[1]))
 at, resume = int(sys.argv[2]), sys.argv[3] == "resume"
-done = loop._Run._update
+done = Learner.learn
 def update(self, index, tokens):
     out = done(self, index, tokens)
     if index == at:  # the policy has moved, nothing about it is written yet
         os.kill(os.getpid(), signal.SIGKILL)
     return out
-loop._Run._update = update
+Learner.learn = update
 train(config, resume=resume)
 """
 

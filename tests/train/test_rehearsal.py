@@ -8,7 +8,7 @@ import pytest
 from apportion.credit import Credit
 from apportion.errors import ConfigError
 from apportion.losses import FineCreditLost
-from apportion.train import loop, train
+from apportion.train import learner, loop, train
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def ragged(config, monkeypatch):
 
 
 def test_a_loss_that_averages_the_credit_away_warns_once_and_before_the_first_update(ragged, monkeypatch):
-    order, real = [], loop.minimise
-    monkeypatch.setattr(loop, "minimise", lambda *a, **k: (order.append("update"), real(*a, **k)))
+    order, real = [], learner.minimise
+    monkeypatch.setattr(learner, "minimise", lambda *a, **k: (order.append("update"), real(*a, **k)))
     with warnings.catch_warnings():
         warnings.simplefilter("always", FineCreditLost)
         warnings.showwarning = lambda message, *_: order.append(str(message))

@@ -10,20 +10,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import tomllib
-import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from apportion.assign import check_expression, check_level, required_cut
 from apportion.assign.cutting import check_cut, read_cut
 from apportion.data import Batch
-from apportion.errors import ConfigError, FormatError, missing_extra
+from apportion.errors import ConfigError
 from apportion.losses import AGGREGATIONS, bind
 from apportion.train.fitted import readers_of
+from apportion.train.setting_values import checked, flag_value, read_settings
 from apportion.units import CUTS, Units
 
 EVAL_SEED = 1_000_000
@@ -155,7 +154,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, kind in _types().items():
-            object.__setattr__(self, name, _checked(name, getattr(self, name), kind))
+            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
         for name, least in LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
@@ -172,6 +171,16 @@ class TrainConfig:
             raise ConfigError(f"aggregation {self.aggregation!r} needs aggregation_length, a constant number of tokens")
         if self.start is not None and self.model is not None:
             raise ConfigError("give start (a policy of another run) or model, not both")
+        self._choose_method()
+        check_expression(self.method, self.method_params)
+        if self.cut not in CUTS:
+            raise ConfigError(f"unit is {self.cut!r}; give one of {', '.join(CUTS)}")
+        check_cut(*self._read_cut)
+        check_level(self.method, self.cut)
+        bind(self.loss, self.loss_params)
+
+    def _choose_method(self) -> None:
+        """The method that reads ``credit`` where none is named; refuse one that does not read it."""
         readers: tuple[str, ...] = ()
         if self.credit is not None:
             if self.credit not in COMPANIONS and not Path(self.credit).is_dir():
@@ -189,12 +198,6 @@ class TrainConfig:
                 f"method is {self.method!r}, which does not read credit={self.credit}; give "
                 f"method={' or '.join(readers)}, alone or in an expression"
             )
-        check_expression(self.method, self.method_params)
-        if self.cut not in CUTS:
-            raise ConfigError(f"unit is {self.cut!r}; give one of {', '.join(CUTS)}")
-        check_cut(*self._read_cut)
-        check_level(self.method, self.cut)
-        bind(self.loss, self.loss_params)
 
     @property
     def cut(self) -> str:
@@ -222,7 +225,7 @@ class TrainConfig:
     @classmethod
     def from_file(cls, path: str | Path) -> TrainConfig:
         """Read TOML, YAML (.yaml, .yml) or JSON."""
-        return cls.from_mapping(_read(Path(path)), str(path))
+        return cls.from_mapping(read_settings(Path(path)), str(path))
 
     def with_overrides(self, items: Sequence[str]) -> TrainConfig:
         """A copy with ``key=value`` applied; ``env_options.level=…`` reaches into tables.
@@ -241,9 +244,9 @@ class TrainConfig:
                 table = changes.get(key, getattr(self, key))
                 if not isinstance(table, Mapping):
                     raise ConfigError(f"{key} is no table, so {key}.{inner} cannot be set; write {key}=value")
-                changes[key] = {**table, inner: _value(text)}
+                changes[key] = {**table, inner: flag_value(text)}
             else:
-                changes[key] = _value(text)
+                changes[key] = flag_value(text)
         if changes.get("credit") and "method" not in changes:
             changes["method"] = ""  # the one that reads it
         return dataclasses.replace(self, **changes)
@@ -281,64 +284,6 @@ def _types() -> dict[str, Any]:
 def _suggest(key: str) -> str:
     near = get_close_matches(key, _types(), n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_types())}"
-
-
-def _checked(name: str, value: Any, kind: Any) -> Any:
-    """The value, integers as floats where a float is due; a sentence where the type is wrong."""
-    options = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    for option in options:
-        if get_origin(option) is Literal:
-            if value in get_args(option):
-                return value
-            raise ConfigError(f"{name} is {value!r}; give one of {', '.join(map(repr, get_args(option)))}")
-        plain = get_origin(option) or option
-        if plain is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        if plain is Mapping and isinstance(value, Mapping):
-            return dict(value)
-        if plain is not bool and isinstance(value, bool):
-            continue
-        if isinstance(value, plain):
-            return value
-    wanted = " or ".join("nothing" if o is type(None) else WORDS[get_origin(o) or o] for o in options)
-    raise ConfigError(f"{name} is {value!r}; it takes {wanted}")
-
-
-WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false", Mapping: "a table"}
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file; give a TOML, YAML or JSON file of settings")
-    text = path.read_text(encoding="utf-8")
-    try:
-        if path.suffix in (".yaml", ".yml"):
-            try:
-                import yaml  # type: ignore[import-untyped]
-            except ImportError as error:
-                raise missing_extra("reading YAML", "pyyaml", "train") from error
-            try:
-                data = yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise ValueError(str(error).replace("\n", " ")) from None
-        elif path.suffix == ".json":
-            data = json.loads(text)
-        else:
-            data = tomllib.loads(text)
-    except ValueError as error:  # every parser's error is one
-        raise FormatError(f"{path}: cannot be read ({error}); see the examples in the documentation") from None
-    if data is None:
-        return {}
-    if not isinstance(data, Mapping):
-        raise FormatError(f"{path}: holds a {type(data).__name__}; give a table of settings")
-    return data
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text.strip()
 
 
 def _plain(value: Any) -> Any:

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from apportion.assign import assign, assign_carrying, remembers
-from apportion.credit import Credit, TokenAdvantages
+from apportion.credit import Credit
 from apportion.data import Batch
 from apportion.data.atomic import atomic_write
 from apportion.data.jsonl import write_jsonl
 from apportion.errors import CheckpointError, ConfigError
-from apportion.losses import check_pairing
 from apportion.methods.pooled_memory import Memory
 from apportion.models.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from apportion.train.clone import clone
 from apportion.train.companion import Companion, companion_of
 from apportion.train.config import CLONE_SEED, TRAIN_SEED, TrainConfig
 from apportion.train.evaluate import evaluate
-from apportion.train.examples import Examples
+from apportion.train.learner import Learner
 from apportion.train.listening import Listening, OnCredit
 from apportion.train.metrics import MetricsLog
-from apportion.train.numbers import Clock, credit_numbers, mean_entropy
+from apportion.train.numbers import Clock, credit_numbers, rollout_numbers
 from apportion.train.policy import Policy
 from apportion.train.rehearsal import rehearse
-from apportion.train.result import Progress, RunResult
+from apportion.train.result import Progress, RunResult, write_result
 from apportion.train.rollout import Collector, Rollouts
 from apportion.train.surroundings import same_settings, torch_settings
-from apportion.train.update import Objective, Tally, check_drift, minimise
+from apportion.train.update import Tally
 from apportion.units import Units
 
-TRAIN_STREAM, ORDER_STREAM = 1, 5
+TRAIN_STREAM = 1
 
 
 def train(
@@ -94,19 +89,14 @@ class _Run:
             options = {**config.env_options, **config.eval_options}
             self.examiner = Collector(config.env, options, micro_tokens=config.micro_tokens)
         self.policy: Policy
-        self.reference: Policy | None = None
+        self.learner: Learner
         self.log: MetricsLog | None = None
         self.generated = self.episodes = 0
         self.memory: Memory | None = None
         self.companion: Companion | None = None
-        self.warned = False  # that the loss averages the credit away
         self.before: dict[str, float] = {}
         self.after: dict[str, float] = {}
         self.seconds = {"credit": 0.0, "iteration": 0.0}
-        self.objective = Objective(
-            config.loss, config.loss_params, config.aggregation, config.aggregation_length, config.rows,
-            config.kl_coef, config.kl_estimator, config.entropy_coef,
-        )  # fmt: skip
 
     def start(self) -> RunResult:
         """From the warm start on."""
@@ -133,7 +123,7 @@ class _Run:
         if self.before:
             line["eval"] = self.before
         self.log.write(0, line)
-        self._optimizer()
+        self.learner = self._learner()
         self._checkpoint(0)
         return self._iterate(0)
 
@@ -144,8 +134,8 @@ class _Run:
             raise CheckpointError(f"{self.folder} holds no run; start without resuming")
         same_settings(TrainConfig.from_file(echoed), self.config)
         self.policy = self._start_policy()
-        self._optimizer()
-        done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.optimizer)
+        self.learner = self._learner()
+        done, counters = load_checkpoint(self.folder / "checkpoints", self.policy.model, self.learner.optimizer)
         self.companion = companion_of(self.config, self.policy)
         if self.companion is not None:
             self.companion.go_on(done)
@@ -170,13 +160,8 @@ class _Run:
         values = {**self.config.to_mapping(), "start": str(begun), "model": None}
         return Policy.from_config(TrainConfig.from_mapping(values), self.collector.env)
 
-    def _optimizer(self) -> None:
-        config = self.config
-        if config.kl_coef > 0:
-            self.reference = self._start_policy()
-        self.optimizer = torch.optim.AdamW(
-            self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.999), weight_decay=config.weight_decay
-        )
+    def _learner(self) -> Learner:
+        return Learner(self.config, self.policy, self._start_policy() if self.config.kl_coef > 0 else None)
 
     def _iterate(self, done: int) -> RunResult:
         config, log = self.config, self.log
@@ -230,7 +215,7 @@ class _Run:
         heard = self.listening(credit, index)
         clock.lap("listeners")
         warm = self.companion is None or index >= self.companion.warmup
-        tally = self._update(index, tokens) if warm and self.listening.reason is None else Tally()
+        tally = self.learner.learn(index, tokens) if warm and self.listening.reason is None else Tally()
         clock.lap("update")
         if config.dump_every and index % config.dump_every == 0:
             self._dump(index, collected)
@@ -240,17 +225,11 @@ class _Run:
         return {
             "generated_tokens": self.generated,
             "episodes": self.episodes,
-            "rollout": {
-                "success": float(np.mean(collected.success_N)),
-                "return": float(np.mean(collected.return_N)),
-                "steps": float(np.mean(collected.steps_N)),
-                "entropy": mean_entropy(batch),
-                "reused_prompts": collected.reused,
-            },
+            "rollout": rollout_numbers(collected, batch),
             "credit": credit_numbers(credit),
             **critic,
             **heard,
-            "train": {**tally.metrics(), "lr": self.optimizer.param_groups[0]["lr"]},
+            "train": {**tally.metrics(), "lr": self.learner.lr},
             "seconds": {
                 **clock.seconds,
                 "iteration": total,
@@ -267,42 +246,6 @@ class _Run:
             return assign(method, units, **params)
         credit, self.memory = assign_carrying(method, units, self.memory, **params)
         return credit
-
-    def _update(self, index: int, tokens: TokenAdvantages) -> Tally:
-        config, tally = self.config, Tally()
-        examples = Examples.of(tokens, self.policy)
-        if not self.warned:
-            self.warned = not check_pairing(
-                config.loss, examples.advantage_K, examples.weight_K, examples.seq_K, named=f"loss={config.loss}"
-            )
-        random = np.random.default_rng([config.seed, ORDER_STREAM, index])
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.lr * min(1.0, (index + 1) / max(1, config.warmup))
-        for epoch in range(config.epochs):
-            parts = np.array_split(random.permutation(len(examples)), config.minibatches)
-            for number, part in enumerate(parts):
-                minimise(
-                    self.policy,
-                    self.optimizer,
-                    examples,
-                    np.sort(part),
-                    self.objective,
-                    reference=self.reference,
-                    micro_tokens=config.micro_tokens,
-                    clip_grad=config.clip_grad,
-                    tally=tally,
-                    tolerance=config.logp_tolerance if epoch == number == 0 else None,
-                )
-        if not tally.checked and not tally.grad_norms and len(examples):  # nothing had credit: check some of it
-            check_drift(
-                self.policy,
-                examples,
-                np.arange(min(len(examples), config.rollouts)),
-                micro_tokens=config.micro_tokens,
-                tolerance=config.logp_tolerance,
-                tally=tally,
-            )
-        return tally
 
     def _evaluate(self, done: int) -> dict[str, float]:
         if not self.config.eval_tasks:
@@ -323,9 +266,8 @@ class _Run:
             "memory": None if self.memory is None else self.memory.to_mapping(),
             "listeners": self.listening.state(),
         }
-        save_checkpoint(
-            self.folder / "checkpoints", done, self.policy.model, self.optimizer, counters, keep=self.config.keep
-        )
+        folder, keep = self.folder / "checkpoints", self.config.keep
+        save_checkpoint(folder, done, self.policy.model, self.learner.optimizer, counters, keep=keep)
 
     def _dump(self, index: int, collected: Rollouts) -> None:
         folder = self.folder / "rollouts"
@@ -357,15 +299,5 @@ class _Run:
             credit_share=spent["credit"] / spent["iteration"] if spent["iteration"] else 0.0,
             stopped=self.listening.reason,
         )
-        summary = {
-            "iterations": done,
-            "generated_tokens": result.generated_tokens,
-            "before": dict(result.before),
-            "after": dict(result.after),
-            "seconds": result.seconds,
-            "credit_share": result.credit_share,
-            **({} if result.stopped is None else {"stopped": result.stopped}),
-        }
-        with atomic_write(self.folder / "result.json") as file:
-            file.write(json.dumps(summary, indent=2).encode() + b"\n")
+        write_result(result)
         return result

@@ -1,4 +1,4 @@
-"""What the line of an iteration says: seconds by stage, the policy's entropy, the size of the credit."""
+"""What the line of an iteration says: seconds by stage, how the rollouts went, the size of the credit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.credit import Credit
 from apportion.data import Batch
+from apportion.train.rollout import Rollouts
 
 
 class Clock:
@@ -26,6 +27,17 @@ class Clock:
     def total(self) -> float:
         """Seconds since the clock was made."""
         return time.perf_counter() - self._began
+
+
+def rollout_numbers(collected: Rollouts, batch: Batch) -> dict[str, float]:
+    """Means over the rollouts, the entropy of their tokens, and the share of decisions that needed no pass."""
+    return {
+        "success": float(np.mean(collected.success_N)),
+        "return": float(np.mean(collected.return_N)),
+        "steps": float(np.mean(collected.steps_N)),
+        "entropy": mean_entropy(batch),
+        "reused_prompts": collected.reused,
+    }
 
 
 def mean_entropy(batch: Batch) -> float:

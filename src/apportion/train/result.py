@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from apportion.data.atomic import atomic_write
 from apportion.train.metrics import read_metrics
 
 
@@ -43,3 +45,18 @@ class RunResult:
     def metrics(self) -> list[dict[str, Any]]:
         """Every line of the run's ``metrics.jsonl``."""
         return read_metrics(self.folder / "metrics.jsonl")
+
+
+def write_result(result: RunResult) -> None:
+    """What a run came to, as ``result.json`` in its folder."""
+    summary = {
+        "iterations": result.iterations,
+        "generated_tokens": result.generated_tokens,
+        "before": dict(result.before),
+        "after": dict(result.after),
+        "seconds": result.seconds,
+        "credit_share": result.credit_share,
+        **({} if result.stopped is None else {"stopped": result.stopped}),
+    }
+    with atomic_write(result.folder / "result.json") as file:
+        file.write(json.dumps(summary, indent=2).encode() + b"\n")
