@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.adapters.verl import dataproto
+from apportion.adapters.verl import dataproto, dataproto_rows
 from apportion.errors import DataError
 from tests.adapters.hosts.verl_hosts import PRESENT, WHY, Config, batch_of_rows, wanted
 
@@ -217,9 +217,9 @@ def test_the_score_of_valid_rows_is_the_outcome_and_prompts_have_no_padding():
     for row in rows:
         row["score"] = row["score"] / 2  # a fork that divides scores by lengths
     data = data_of(rows)
-    dataproto.number_rows(data)
+    dataproto_rows.number_rows(data)
     data.batch["attention_mask"][:, 0] = 0
-    parts = dataproto.parts_of(data)
+    parts = dataproto_rows.parts_of(data)
     mixed = 0
     for row, part in zip(rows, parts, strict=True):
         valid = [r for r in rows if r["traj_uid"] == row["traj_uid"] and r["is_action_valid"]]
@@ -256,7 +256,7 @@ def test_other_estimators_and_other_batches_go_through():
     plain = Config(algorithm=Config(adv_estimator="gigpo"))
     data = module.adjust_batch(plain, data_of(rows), range(len(rows)))
     assert "apportion" not in data.meta_info
-    assert dataproto.ORDER not in data.non_tensor_batch
+    assert dataproto_rows.ORDER not in data.non_tensor_batch
     module.compute_advantage(data, "gigpo")
     assert module.seen == ["gigpo"]
     assert "advantages" not in data.batch
@@ -267,7 +267,9 @@ def test_inactive_rows_are_not_there():
     module, config = fork("gigpo", gamma=0.9)
     ghost = dict(rows[0], active_masks=False, score=99.0)
     data = module.adjust_batch(config, data_of([*rows, ghost]), range(len(rows) + 1))
-    data.non_tensor_batch[dataproto.REWARDS][:] = [r[: len(r)] for r in data.non_tensor_batch[dataproto.REWARDS]]
+    data.non_tensor_batch[dataproto_rows.REWARDS][:] = [
+        r[: len(r)] for r in data.non_tensor_batch[dataproto_rows.REWARDS]
+    ]
     out = module.compute_advantage(data, "gigpo")
     assert not out.batch["advantages"][-1].any()
 
