@@ -2,7 +2,7 @@
 
 import pytest
 
-from apportion.envs import conformance, names, options
+from apportion.envs import conformance, names, options, second_process
 from apportion.envs.conformance import CHECKS, conform, resolve
 from apportion.errors import EnvError
 from tests.envs.faulty import Corridor, Interfering
@@ -120,7 +120,7 @@ def test_the_second_process_check_can_fail():
 
 def test_a_crash_in_the_second_process_is_told():
     with pytest.raises(EnvError, match=r"could not play in another process: .*'Nobody'"):
-        conformance._record_elsewhere("tests.envs.faulty:Nobody", "{}", "1")
+        second_process.record_elsewhere("tests.envs.faulty:Nobody", "{}", "1")
 
 
 def test_every_listed_check_has_a_planted_fault():

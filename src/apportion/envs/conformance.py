@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from apportion.envs.episodes import NONSENSE, act, choose, go_on, play, walk
+from apportion.envs.episodes import NONSENSE, SEEDS, act, branches, choose, expert_wins, go_on, play, walk
 from apportion.envs.protocol import DETERMINISTIC, KeySource, Snapshot, TextEnv
 from apportion.envs.registry import make as make_registered
+from apportion.envs.second_process import record, record_elsewhere
 from apportion.errors import EnvError
 
 Make = Callable[[], TextEnv]
 
-SEEDS = (0, 1, 2)
 KEY_SEEDS = range(8)  # episodes in which equal keys are looked for
 KEY_PAIRS = 60  # how many pairs of moments with one key are compared
 TINY = 1e-9
@@ -57,9 +54,9 @@ def check_seeded(make: Make) -> None:
 def check_second_process(reference: str, options: dict[str, Any] | None = None) -> None:
     """Other processes, with other hash seeds, play the same episodes."""
     given = json.dumps(options or {})
-    here = _record(reference, given)
+    here = record(resolve(reference, json.loads(given)))
     for hash_seed in HASH_SEEDS:
-        if _record_elsewhere(reference, given, hash_seed) != here:
+        if record_elsewhere(reference, given, hash_seed) != here:
             raise EnvError(
                 f"{reference}: check 'second_process' failed: under PYTHONHASHSEED={hash_seed} an equal seed "
                 f"gives another episode; do not use hash() or the order of a set"
@@ -211,7 +208,7 @@ def check_expert(make: Make) -> None:
                 asked.expert()
             if asked.state_key(by="state") != key or act(asked, choose(asked, rng)) != expected[step + 1]:
                 raise _broken(asked, "expert", seed, step, "asking the expert changed the game")
-        if not _expert_wins(asked, seed):
+        if not expert_wins(asked, seed):
             raise _broken(asked, "expert", seed, None, "the expert does not reach the goal from the start")
 
 
@@ -239,7 +236,7 @@ def check_state_key(make: Make) -> None:
                 if compared == KEY_PAIRS or first.actions == here.actions:
                     continue
                 compared += 1
-                if _branches(env, first) != _branches(env, here):
+                if branches(env, first) != branches(env, here):
                     where = f"seed {first_seed} after {len(first.actions)} steps"
                     why = f"the key by {by} is that of {where}, but text, actions or what they do are not"
                     raise _broken(env, "state_key", seed, step, why)
@@ -331,30 +328,6 @@ def _check_continuation(make: Make, check: str, change: Callable[[Snapshot], Sna
                     raise _broken(env, check, seed, start, f"{why}; hold all that matters, nothing that play changes")
 
 
-def _branches(env: TextEnv, snapshot: Snapshot) -> list[object]:
-    """Text, actions, and what each action does; without what depends on noise, on the clock or on the way here."""
-    certain = env.spec.noise == DETERMINISTIC
-    text_now = env.restore(snapshot, noise_seed=7)
-    seen: list[object] = [None if env.spec.reports else text_now, env.actions()]
-    for action in env.actions() or (NONSENSE,):
-        env.restore(snapshot, noise_seed=7)
-        text, reward, terminated, _, invalid, _ = act(env, action)
-        seen.append((action, text, reward if certain else None, terminated, invalid))
-    return seen
-
-
-def _expert_wins(env: TextEnv, seed: int) -> bool:
-    env.reset(seed=seed)
-    plan: list[str] = []
-    while True:
-        plan = plan or list(env.expert() or (NONSENSE,))
-        _, _, terminated, truncated, info = env.step(plan.pop(0))
-        if env.spec.noise != DETERMINISTIC:
-            plan = []
-        if terminated or truncated:
-            return info.get("success") is True
-
-
 def _finite_float(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
@@ -370,28 +343,3 @@ def _refused(call: Callable[[], object]) -> bool:
     except EnvError:
         return True
     return False
-
-
-def _record(reference: str, options: str) -> str:
-    make = resolve(reference, json.loads(options))
-    return json.dumps([play(make(), seed, expert=expert) for seed in SEEDS for expert in (False, True)])
-
-
-def _record_elsewhere(reference: str, options: str, hash_seed: str) -> str:
-    path = os.pathsep.join(entry or "." for entry in sys.path)
-    done = subprocess.run(
-        [sys.executable, "-m", "apportion.envs.conformance", reference, options],
-        env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise EnvError(f"{reference}: check 'second_process' could not play in another process: {last}")
-    return done.stdout
-
-
-if __name__ == "__main__":
-    sys.stdout.write(_record(sys.argv[1], sys.argv[2]))

@@ -6,9 +6,10 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from apportion.envs.protocol import DETERMINISTIC, TextEnv
+from apportion.envs.protocol import DETERMINISTIC, Snapshot, TextEnv
 
 NONSENSE = "qqq xyzzy 7"  # no environment can mean anything by it
+SEEDS = (0, 1, 2)  # of the episodes that checks play
 
 
 class Moment(NamedTuple):
@@ -66,3 +67,28 @@ def walk(env: TextEnv, seed: int, *, expert: bool = False, options: dict[str, An
 def play(env: TextEnv, seed: int, *, expert: bool = False, options: dict[str, Any] | None = None) -> list[Moment]:
     """The whole episode."""
     return list(walk(env, seed, expert=expert, options=options))
+
+
+def branches(env: TextEnv, snapshot: Snapshot) -> list[object]:
+    """Text, actions, and what each action does; without what depends on noise, on the clock or on the way here."""
+    certain = env.spec.noise == DETERMINISTIC
+    text_now = env.restore(snapshot, noise_seed=7)
+    seen: list[object] = [None if env.spec.reports else text_now, env.actions()]
+    for action in env.actions() or (NONSENSE,):
+        env.restore(snapshot, noise_seed=7)
+        text, reward, terminated, _, invalid, _ = act(env, action)
+        seen.append((action, text, reward if certain else None, terminated, invalid))
+    return seen
+
+
+def expert_wins(env: TextEnv, seed: int) -> bool:
+    """Whether the expert's plans, followed from the start, end in success."""
+    env.reset(seed=seed)
+    plan: list[str] = []
+    while True:
+        plan = plan or list(env.expert() or (NONSENSE,))
+        _, _, terminated, truncated, info = env.step(plan.pop(0))
+        if env.spec.noise != DETERMINISTIC:
+            plan = []
+        if terminated or truncated:
+            return info.get("success") is True
