@@ -1,5 +1,7 @@
 """The benchmark itself: values first, wrong values fail, absent peers are told, and nothing of a peer stays."""
 
+import dataclasses
+import io
 import json
 import os
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from apportion.bench.speed import __main__ as command
 from apportion.bench.speed import registry
@@ -14,8 +17,9 @@ from apportion.bench.speed.batches import KINDS, step_rows, tokens
 from apportion.bench.speed.cases.similarity import group, observations, without_rapidfuzz
 from apportion.bench.speed.compare import Comparison, Contender, Peer, difference, measure, without_numba
 from apportion.bench.speed.limit import fill, traffic
-from apportion.bench.speed.peers import Absent, Peers, StandIn
-from apportion.bench.speed.report import remarks, seconds
+from apportion.bench.speed.peers import Peers
+from apportion.bench.speed.report import as_json, remarks, seconds, table
+from apportion.bench.speed.stand_ins import Absent, StandIn
 from apportion.bench.speed.timing import medians
 from apportion.numerics.kernels import VARIABLE
 from apportion.units import similar
@@ -77,12 +81,52 @@ def test_a_growth_that_is_too_steep_is_told():
     assert not row.too_steep
 
 
-def test_an_absent_peer_leaves_our_own_numbers():
+def test_an_item_that_takes_too_long_is_told_once_whoever_it_is_compared_with():
+    def slow_is(allowed):
+        return Contender(run=lambda: np.full(50, 2.0), value=lambda result: result, slowest=allowed)
+
+    peers = {name: Peer(lambda: np.full(50, 2.0), lambda result: result) for name in ("them", "others")}
+    for allowed, told in ((1e-12, 1), (1.0, 0)):
+        case = Comparison("kernel", "batch", 50, "byte", peers, {"ours": slow_is(allowed)})
+        rows = list(measure(case, 1))
+        assert [row.too_slow for row in rows] == [bool(told)] * 2
+        assert len(remarks(rows)) == told
+        assert as_json(rows, Peers(), quick=False)["rows"][0]["short"] is bool(told)
+        if told:
+            assert remarks(rows)[0].startswith("short of its goal: kernel, ours, batch takes ")
+            assert remarks(rows)[0].endswith(" a byte, not 0.001 ns")
+            assert "(≤ 0.001 ns)" in shown(rows)
+        assert not any(row.too_slow for row in measure(case, 1, goals=False))
+
+
+def shown(rows) -> str:
+    console = Console(width=200, file=io.StringIO())
+    console.print(table(rows))
+    return console.file.getvalue()
+
+
+def test_absent_peers_leave_one_row_of_our_own_numbers():
     ours = Contender(run=lambda: np.ones(3), value=lambda result: result)
-    (row,) = measure(Comparison("kernel", "batch", 3, "thing", {"them": "not installed"}, {"ours": ours}), 1)
+    absent = {"them": "not installed", "others": "nowhere"}
+    (row,) = measure(Comparison("kernel", "batch", 3, "thing", absent, {"ours": ours}), 1)
     assert (row.ratio, row.difference, row.mismatch) == (None, None, False)
     assert row.seconds > 0
-    assert remarks([row]) == ["no comparison with them: not installed"]
+    assert remarks([row]) == ["no comparison with others: nowhere", "no comparison with them: not installed"]
+    assert "absent" in shown([row])
+
+
+def test_absent_peers_add_no_row_beside_those_that_are_here():
+    case = comparison()
+    (row,) = measure(dataclasses.replace(case, peers={**case.peers, "others": "nowhere"}), 1)
+    assert row.peer == "them"
+    assert remarks([row]) == ["no comparison with others: nowhere"]
+
+
+def test_nobody_to_compare_with_is_no_absent_peer():
+    ours = Contender(run=lambda: np.ones(3), value=lambda result: result)
+    (row,) = measure(Comparison("kernel", "batch", 3, "thing", {}, {"ours": ours}), 1)
+    assert remarks([row]) == []
+    assert "none" in shown([row])
 
 
 def test_differences():
@@ -101,6 +145,16 @@ def test_without_numba_is_for_that_call_only(monkeypatch):
             monkeypatch.setenv(VARIABLE, before)
         assert without_numba(lambda: os.environ[VARIABLE])() == "0"
         assert os.environ.get(VARIABLE) == before
+
+
+def test_what_computes_with_torch_is_loaded_or_its_absence_told():
+    def gone(peers):
+        raise Absent("core.py is not installed")
+
+    setting = registry.Setting(Peers())
+    pytest.importorskip("torch")
+    assert setting.beside_torch(lambda peers: peers.loaded) == {}
+    assert setting.beside_torch(gone) == "core.py is not installed"
 
 
 def test_medians_time_every_call_in_every_round():
@@ -381,7 +435,7 @@ def test_the_json_holds_the_whole_run(monkeypatch, capsys, tmp_path):
     path = tmp_path / "out.json"
     run(monkeypatch, capsys, comparison(limit=lambda: np.ones(50)), "--json", str(path))
     got = json.loads(path.read_text())
-    assert got["schema"] == 1
+    assert got["schema"] == 2
     assert got["versions"]["numpy"] == np.__version__
     (row,) = got["rows"]
     assert row["ratio"] == pytest.approx(row["peer_seconds"] / row["seconds"])

@@ -11,8 +11,8 @@ import numpy as np
 from apportion.bench.speed.batches import Tokens, tokens
 from apportion.bench.speed.compare import Comparison, Contender, Peer, without_numba
 from apportion.bench.speed.limit import traffic
-from apportion.bench.speed.peers import Absent
 from apportion.bench.speed.registry import Setting, case
+from apportion.bench.speed.stand_ins import Absent
 from apportion.numerics import Array, IntArray, below_probability, cutpoint_starts
 
 LINES, METHOD = "SPO's lines on lists", "SPO's method"
