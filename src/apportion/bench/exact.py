@@ -13,20 +13,18 @@ Source    policy gradient theorem (Sutton et al. 2000) for finite horizons, tabu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from apportion.bench.policy_rows import Scorer, flat, normalised, scored
 from apportion.envs.table import Floats, Ints, Table, optimal_values
 from apportion.errors import ConfigError, DataError
 
-Scorer = Callable[[list[str], list[tuple[str, ...]]], Sequence[ArrayLike]]
 Policy = NDArray[Any] | Mapping[Any, ArrayLike] | Scorer
-
-ROUNDING = 1e-3  # rows this far from 1 are float32 or float16 softmaxes and are normalised; others are wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +101,13 @@ def probabilities(table: Table, policy: Policy) -> Floats:
                 f"exact: the policy has shape {policy.shape}; give ({table.slots},) for one probability per "
                 f"slot, or ({table.horizon}, {table.slots}) for one per time and slot"
             )
-        return _normalised(table, policy)
+        return normalised(table, policy)
     if isinstance(policy, Mapping):
         missing = next((x for x in table.states if x not in policy), None)
         if missing is not None:
             raise ConfigError(f"exact: the policy lacks the state {missing!r}; give all {len(table.states)}")
-        return _normalised(table, _flat(table, range(len(table.states)), [policy[x] for x in table.states]))
-    return _score(table, policy)
+        return normalised(table, flat(table, range(len(table.states)), [policy[x] for x in table.states]))
+    return scored(table, policy, uniform(table))
 
 
 def exact(table: Table, policy: Policy, *, gamma: float = 1.0) -> Exact:
@@ -266,43 +264,3 @@ def _draw(prob: Floats, first: Ints, row: Ints, rng: np.random.Generator) -> Int
     at = np.searchsorted(total, low + rng.random(len(row)) * (high - low), side="right") - 1
     at = np.clip(at, first[row], first[row + 1] - 1)  # rounding at the ends of a row
     return np.asarray(at, dtype=np.int64)
-
-
-def _score(table: Table, scorer: Scorer) -> Floats:
-    timed = table.rules.show_time
-    places = np.argwhere(table.reached_HX if timed else np.ones((1, len(table.states)), dtype=bool))
-    asked: dict[tuple[str, tuple[str, ...]], int] = {}
-    which = [asked.setdefault((table.text(x, t), table.actions[x]), len(asked)) for t, x in places]
-    rows = scorer([text for text, _ in asked], [actions for _, actions in asked])
-    if len(rows) != len(asked):
-        raise ConfigError(f"exact: the policy returned {len(rows)} rows for {len(asked)} texts; give one a text")
-    pi = np.tile(uniform(table), (table.horizon if timed else 1, 1))
-    for t in range(len(pi)):
-        states = [int(x) for u, x in places if u == t]
-        at = [rows[i] for (u, _), i in zip(places, which, strict=True) if u == t]
-        slots = np.flatnonzero(np.isin(table.state_of_K, states))
-        pi[t, slots] = _flat(table, states, at)
-    return _normalised(table, pi if timed else pi[0])
-
-
-def _flat(table: Table, states: Sequence[int], rows: Sequence[ArrayLike]) -> Floats:
-    vectors = [np.asarray(row, dtype=np.float64) for row in rows]
-    for x, vector in zip(states, vectors, strict=True):
-        if vector.shape != (len(table.actions[x]),):
-            raise ConfigError(
-                f"exact: the policy gives shape {vector.shape} in state {table.states[x]!r}; "
-                f"give one probability for each of {len(table.actions[x])} actions"
-            )
-    return np.concatenate(vectors)
-
-
-def _normalised(table: Table, pi: NDArray[Any]) -> Floats:
-    values = np.asarray(pi, dtype=np.float64)
-    total = table.sum_by_state(values)
-    wrong = ~(np.abs(total - 1.0) <= ROUNDING)
-    negative = ~(np.minimum.reduceat(values, table.first_slot_X[:-1], axis=-1) >= 0.0)
-    for bad, what in ((negative, "has a negative or NaN entry"), (wrong, "does not sum to 1")):
-        if bad.any():
-            x = int(np.argwhere(bad)[0][-1])
-            raise ConfigError(f"exact: the policy in state {table.states[x]!r} {what}; give probabilities")
-    return values / total[..., table.state_of_K]
