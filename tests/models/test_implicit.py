@@ -10,7 +10,7 @@ import apportion as ap
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
 from apportion.models import Backbone, ImplicitReward, Settings, TokenModel, load
-from apportion.models.implicit import _Outcomes
+from apportion.models.implicit_task import Outcomes
 from apportion.models.metrics import classified
 from apportion.units import by_token
 
@@ -67,7 +67,7 @@ def test_the_losses_by_hand(loss, score):
     beta, batch = 0.3, planted(16, 3)
     model = ImplicitReward(TokenModel("small", vocabulary=VOCABULARY), score=score)
     torch.nn.init.normal_(model.backbone.trunk.transformer.wte.weight, std=0.3)
-    task = _Outcomes(model, batch, Settings(held_out=0.0), loss=loss, beta=beta)
+    task = Outcomes(model, batch, Settings(held_out=0.0), loss=loss, beta=beta)
     scores = []
     for rollout in batch:
         ratio = plain_logp(model.backbone, rollout) - plain_logp(model.start, rollout)

@@ -8,7 +8,7 @@ import apportion as ap
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
 from apportion.models import Settings, SweetCritic, TokenModel, load
-from apportion.models.implicit import _Outcomes
+from apportion.models.implicit_task import Outcomes
 from tests.models.test_implicit import planted
 
 
@@ -99,7 +99,7 @@ def test_the_loss_is_equation_two():
     batch, beta = hidden(12, 3), 0.1
     model = SweetCritic(TokenModel("small"))
     torch.nn.init.normal_(model.backbone.trunk.transformer.wte.weight, std=0.2)
-    task = _Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=beta)
+    task = Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=beta)
     told = model.advantages(batch)
     score = np.bincount(batch.traj_of_S, weights=told)
     want = pairs = 0.0
@@ -143,7 +143,7 @@ def test_last_turns_are_the_last_of_the_advantages(score):
 @pytest.mark.parametrize("score", ["turn_means", "sum", "mean"])
 def test_pairs_in_order_are_counted_on_the_score_of_the_loss(score):
     batch, model = hidden(24, 7), stirred(score=score)
-    task = _Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=1.0)
+    task = Outcomes(model, batch, Settings(held_out=0.0), loss="dpo", beta=1.0)
     scores = task._scores(np.arange(len(batch))).detach().numpy()
     np.testing.assert_allclose(model._scores(batch), scores, atol=1e-5)
     right = [
