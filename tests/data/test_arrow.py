@@ -133,7 +133,7 @@ def test_columns_large_and_small_end_up_in_order(folder):
     rng = np.random.default_rng(0)
     large = Step(prompt_ids=[5], ids=rng.integers(0, 2**31, 300_000), logp=-rng.exponential(size=300_000))
     rollouts = [Trajectory([large], id="large"), Trajectory([Step(prompt_ids=[1], ids=[2, 3])], id="small")]
-    write("a.arrow", rollouts)  # ids of 1.2 MB and numbers of 2.4 MB are written another way than the rest
+    write("a.arrow", rollouts)
     assert_same_trajectories(read("a.arrow"), rollouts)
 
 
@@ -155,3 +155,35 @@ def test_ids_in_64_bits_are_read_and_one_beyond_32_is_refused(folder):
         else:
             with pytest.raises(FormatError, match=r"b\.arrow"):
                 read("b.arrow")
+
+
+def bits_of(file, name="logp"):
+    steps = pa.ipc.open_file(file).schema.field("steps").type.value_type
+    return steps.field(name).type.value_type.bit_width
+
+
+HELD = {"halves": [-0.5, 0.0], "a float32": [float(np.float32(-0.1))], "a small one": [-(2.0**-149)], "-0": [-0.0]}
+LOST = {"a tenth": [-0.1], "too large": [-1e39], "too small": [-(2.0**-150)], "last of many": [0.0] * 100_000 + [-0.1]}
+
+
+@pytest.mark.parametrize("kind", [*HELD, *LOST])
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_floats_have_32_bits_where_those_hold_them_exactly(folder, kind, ending):
+    logp = {**HELD, **LOST}[kind]
+    rollouts = [
+        Trajectory([Step(prompt_ids=[1], ids=[2], logp=[-0.25])], id="a"),
+        Trajectory([Step(prompt_ids=[1], ids=list(range(len(logp))), logp=logp, entropy=[0.3] * len(logp))], id="b"),
+    ]
+    for given in (rollouts, Batch.from_trajectories(rollouts)):
+        write(f"a.{ending}", given)
+        assert_same_trajectories(read(f"a.{ending}"), rollouts)  # bit by bit
+        if ending == "arrow":
+            assert (bits_of("a.arrow"), bits_of("a.arrow", "entropy")) == (32 if kind in HELD else 64, 64)
+
+
+def test_a_stream_may_bring_any_float_later(folder):
+    first = [Trajectory([Step(prompt_ids=[1], ids=[2], logp=[-0.5])], id="a")]
+    later = [Trajectory([Step(prompt_ids=[1], ids=[2], logp=[-0.1])], id="b")]
+    write("a.arrow", iter(first + later))
+    assert bits_of("a.arrow") == 64
+    assert_same_trajectories(read("a.arrow"), first + later)

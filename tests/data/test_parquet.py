@@ -63,7 +63,8 @@ class TestOtherToolsReadIt:
         assert {"id", "group", "outcome", "final_value", "reference", "meta_json", "steps"} < set(t.column_names)
         assert t.schema.metadata[b"apportion.schema"] == SCHEMA.encode()
         struct = t.schema.field("steps").type.value_type
-        assert struct.field("logp").type == pa.list_(pa.float64())
+        assert struct.field("logp").type == pa.list_(pa.float32())  # which holds these
+        assert struct.field("entropy").type == pa.list_(pa.float64())
         assert struct.field("ids").type == pa.list_(pa.int32())
         assert struct.field("reward").type == pa.float64()
 

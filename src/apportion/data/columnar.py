@@ -3,8 +3,9 @@
     id  group  outcome  outcomes_json  final_observation  final_value  reference  meta_json  exact_json
     steps: list<struct<observation, action, prompt_ids: list<int32>, ids, …, logp: list<double>, …, extra_json>>
 
-Null is None, an empty list is an empty list, floats are float64. ``meta_json`` and ``extra_json`` hold the free fields,
-``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
+Null is None, an empty list is an empty list, floats are float64; those of tokens are float32 in a file for which that
+holds each of them exactly, as it does what a model computed in 32 bits. ``meta_json`` and ``extra_json`` hold the free
+fields, ``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
 ``exact_json`` is null but for a trajectory with text that UTF-8 cannot hold (half a surrogate pair): it then has
 the whole record, and the text columns show "?" for those characters.
 """
@@ -12,6 +13,7 @@ the whole record, and the text columns show "?" for those characters.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -57,8 +59,8 @@ STEP_COLUMNS = {
 TOKENS = ("ids", "floats")
 
 
-def schema_of(pa: ModuleType) -> Any:
-    """The Arrow schema, our name and version in its metadata."""
+def schema_of(pa: ModuleType, narrow: Collection[str] = ()) -> Any:
+    """The Arrow schema, our name and version in its metadata; the floats of ``narrow`` columns have 32 bits."""
     types = {
         "string": pa.string(),
         "double": pa.float64(),
@@ -69,7 +71,13 @@ def schema_of(pa: ModuleType) -> Any:
         "strings": pa.list_(pa.string()),
         "json": pa.string(),
     }
-    step = pa.struct([pa.field(column_of(name, kind), types[kind]) for name, kind in STEP_COLUMNS.items()])
+    floats = pa.list_(pa.float32())
+    step = pa.struct(
+        [
+            pa.field(column_of(name, kind), floats if name in narrow else types[kind])
+            for name, kind in STEP_COLUMNS.items()
+        ]
+    )
     fields = [pa.field(column_of(name, kind), types[kind]) for name, kind in TRAJECTORY_COLUMNS.items()]
     return pa.schema([*fields, pa.field("steps", pa.list_(step))], metadata={KEY: SCHEMA.encode()})
 

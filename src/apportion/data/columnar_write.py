@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from apportion.data.check import check_trajectory, where
 from apportion.data.columnar import STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of
 from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
 from apportion.data.trajectory import Step, Trajectory
+from apportion.numerics import FloatArray
+
+PIECE = 1 << 16
+"""Numbers that are looked at together."""
 
 
 def record_batches(
@@ -41,6 +45,35 @@ def record_batches(
             waiting, heavy = [], 0
     if waiting:
         yield _batch(pa, schema, waiting)
+
+
+def narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
+    """The columns of per-token floats that 32 bits hold exactly; of a stream nobody knows yet, so none.
+
+    Models compute log-probabilities and entropies in 32 bits or fewer, and files of half the size keep them all.
+    """
+    if not isinstance(trajectories, Batch | Sequence):
+        return frozenset()
+    names = [name for name, kind in STEP_COLUMNS.items() if kind == "floats"]
+    return frozenset(name for name in names if _fits(_column(trajectories, name)))
+
+
+def _column(trajectories: Batch | Sequence[Trajectory], name: str) -> FloatArray:
+    """A per-token column of all steps that have it, as one array."""
+    whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
+    if whole is not None:
+        return cast(FloatArray, whole)
+    told = [getattr(step, name) for trajectory in trajectories for step in trajectory.steps]
+    return np.concatenate([array for array in told if array is not None] or [np.zeros(0)])
+
+
+def _fits(x_T: FloatArray) -> bool:
+    """Whether there are numbers and 32 bits hold each; piece by piece, to stay in the cache and to end at a misfit."""
+    if not len(x_T):  # a column that nobody fills has the type that it always had
+        return False
+    with np.errstate(over="ignore"):
+        pieces = (x_T[first : first + PIECE] for first in range(0, len(x_T), PIECE))
+        return all(np.array_equal(piece, piece.astype(np.float32)) for piece in pieces)
 
 
 def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]]) -> Any:
@@ -76,7 +109,7 @@ def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind:
     """One column of all steps or trajectories; most are empty, and those cost little."""
     values = list(map(attrgetter(name), [holder for _, holder in holders]))
     if kind in TOKENS:
-        return _lists(pa, values, type, np.int32 if kind == "ids" else np.float64)
+        return _lists(pa, values, type)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
         return pa.nulls(len(values), type)
     if kind == "json" or (shown and kind in ("string", "strings")):
@@ -84,7 +117,7 @@ def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind:
     return pa.array(values, type=type)
 
 
-def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any, dtype: Any) -> Any:
+def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
     told = [array for array in arrays if array is not None]
     if not told:
@@ -92,7 +125,8 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any, dtype: Any) -> Any:
     size = np.array([0 if array is None else len(array) for array in arrays], dtype=np.int64)
     offset = np.append(0, np.cumsum(size)).astype(np.int32)
     absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
-    values = pa.array(np.concatenate(told, dtype=dtype, casting="same_kind"))
+    # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
+    values = pa.array(np.concatenate(told, dtype=kind.value_type.to_pandas_dtype(), casting="same_kind"))
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from apportion.data.atomic import atomic_write
 from apportion.data.columnar import STEP_COLUMNS, TOKENS, arrow, first_line, schema_of
 from apportion.data.columnar_read import check_columns, found
-from apportion.data.columnar_write import record_batches
+from apportion.data.columnar_write import narrow, record_batches
 from apportion.data.compress import open_read
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
@@ -65,22 +65,27 @@ def write_parquet(path: str | os.PathLike[str], trajectories: Iterable[Trajector
     """
     pa, _ = arrow("writing Parquet", "parquet")
     count = 0
-    with parquet_writer(path) as writer:
-        for batch in record_batches(pa, schema_of(pa), trajectories, rows=ROWS, weight=WEIGHT):
+    schema = schema_of(pa, narrow(trajectories))
+    with parquet_writer(path, schema) as writer:
+        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
             writer.write_batch(batch)
             count += batch.num_rows
     return count
 
 
 @contextmanager
-def parquet_writer(path: str | os.PathLike[str]) -> Iterator[Any]:
+def parquet_writer(path: str | os.PathLike[str], schema: Any = None) -> Iterator[Any]:
     """A `pyarrow.parquet.ParquetWriter` for record batches of our schema; the file is whole or absent.
+
+    Args:
+        path: where to.
+        schema: what `schema_of` made; None is what holds any rollouts.
 
     Raises:
         MissingExtra: pyarrow is not installed.
     """
     pa, pq = arrow("writing Parquet", "parquet")
-    schema = schema_of(pa)
+    schema = schema_of(pa) if schema is None else schema
     kinds = {f"steps.list.element.{name}.list.element": kind for name, kind in STEP_COLUMNS.items() if kind in TOKENS}
     with (
         atomic_write(path) as file,
