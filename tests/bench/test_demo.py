@@ -2,14 +2,18 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from apportion.bench.demo.learning import curves, summarise
+from apportion.bench.demo import learning, run_demo
+from apportion.bench.demo.learning import clone_policy, curves, summarise
 from apportion.bench.intervals import t_interval
-from apportion.errors import DataError
+from apportion.errors import DataError, MissingExtra
+from apportion.train import TrainConfig
+from apportion.train.result import Progress
 
 
 def test_students_interval_by_hand():
@@ -101,3 +105,34 @@ def test_a_stopped_demo_goes_on_and_a_finished_one_starts_anew(tmp_path):
     assert not run.exists()  # finished
     assert not (tmp_path / "summary.json").exists()
     assert (tmp_path / "mine.txt").read_text() == "keep"
+
+
+@pytest.mark.parametrize("package", ["torch", "minigrid"])
+def test_a_missing_package_is_told_before_anything_is_touched(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"the demo needs the package '{package}'.*'apportion\[train,envs\]'"):
+        run_demo(tmp_path / "demo", size="quick")
+    assert not (tmp_path / "demo").exists()
+
+
+def test_no_bar_of_cloning_goes_back(tmp_path, monkeypatch):
+    def train(config, *, on_progress):
+        for progress in (Progress("clone", 1, 2), Progress("clone", 2, 2), Progress("evaluate", 0, 0)):
+            on_progress(progress)
+
+    monkeypatch.setattr(learning, "train", train)
+    told: dict[str, list[float]] = {}
+    clone_policy(TrainConfig(), tmp_path, lambda label, share: told.setdefault(label, []).append(share))
+    assert told == {"clone an expert": [0, 0.5, 1], "evaluate the clone": [0, 1]}
+
+
+def test_what_is_left_of_a_run_without_its_settings_starts_anew(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(learning, "train", lambda config, resume: asked.append(resume))
+    (tmp_path / "checkpoints" / "000000").mkdir(parents=True)
+    learning._run(TrainConfig(out=str(tmp_path)))
+    assert not tmp_path.exists()
+    (tmp_path / "checkpoints" / "000000").mkdir(parents=True)
+    (tmp_path / "config.json").touch()
+    learning._run(TrainConfig(out=str(tmp_path)))
+    assert asked == [False, True]

@@ -242,6 +242,23 @@ def test_ctrl_c_leaves_with_130_and_no_half_file(tmp_path):
     assert not out.exists()
 
 
+def test_the_demo_says_what_comes_and_how_a_stopped_one_goes_on(tmp_path, cli, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("apportion.bench.demo.equipped", lambda: None)
+    monkeypatch.setattr("apportion.bench.demo.run_demo", stopped)
+    out = tmp_path / "demo"
+    code, _, err = cli("demo", "--out", out)
+    assert code == 130
+    assert "About four minutes on two free cores" in err
+    assert f"error: stopped before the end; what is finished is kept in {out}, and the same command goes on" in err
+    assert "replaced" not in err
+    out.mkdir()
+    (out / "summary.json").touch()
+    assert f"The finished demo in {out} is replaced." in cli("demo", "--out", out)[2]
+
+
 def test_a_warning_is_a_sentence_without_code(cli, rollouts, monkeypatch):
     def warns(*_, **__):
         warnings.warn("this [bold] is odd", UserWarning, stacklevel=1)

@@ -8,10 +8,9 @@ from typing import Any
 
 import typer
 
+from apportion.cli.interrupt import Stopped
 from apportion.cli.output import emit_json, remark, shares, table
 from apportion.errors import ConfigError
-
-SHORT = {"grad_cos": "gradient cosine", "grad_cos_mean": "of averaged gradient", "corr": "correlation", "sign": "sign"}
 
 
 def demo(
@@ -27,13 +26,18 @@ def demo(
 
     Example: apportion demo --out runs/demo
     """
-    from apportion.bench.demo import SIZES, run_demo
+    from apportion.bench.demo import SIZES, equipped, run_demo
 
     size = os.environ.get("APPORTION_DEMO") or "full"
     if size not in SIZES:
         raise ConfigError(f"APPORTION_DEMO is {size!r}; set it to {' or '.join(SIZES)}, or leave it unset")
+    equipped()
+    _announce(out, size)
     with shares() as told:
-        summary = run_demo(out, size=size, jobs=jobs or None, told=told)
+        try:
+            summary = run_demo(out, size=size, jobs=jobs or None, told=told)
+        except KeyboardInterrupt:
+            raise Stopped(f"what is finished is kept in {out}, and the same command goes on from there") from None
     if json:
         emit_json(summary)
         return
@@ -41,19 +45,34 @@ def demo(
     _show_learning(summary, out)
 
 
+def _announce(out: Path, size: str) -> None:
+    """What will happen and how long it takes, before the first seconds in which nothing moves."""
+    remark("1. Two games whose exact advantage is known: every method's credit is held against it.")
+    remark("2. BabyAI as text: an agent cloned from an expert is trained with GRPO and with GiGPO, three seeds each.")
+    if size == "full":
+        remark("About four minutes on two free cores. Ctrl-C does no harm: the same command goes on from there.")
+    else:
+        remark("At toy size, under a minute: it shows that everything runs, and its numbers say nothing.")
+    if (out / "summary.json").is_file():
+        remark(f"The finished demo in {out} is replaced.")
+
+
 def _show_truth(summary: dict[str, Any]) -> None:
-    for name, rows in summary["truth"].items():
-        about = summary["truth_policies"][name]
-        ordered = sorted(rows.items(), key=lambda row: -row[1]["grad_cos"][0])
-        table(
-            f"Credit against truth: {name}, a lightly cloned transformer (return {about['J']:.3f}), "
-            f"{about['batches']} batches",
-            ["credit", *SHORT.values()],
-            [[method, *(_cell(row[key]) for key in SHORT)] for method, row in ordered],
-        )
+    games = summary["truth"]
+    about = summary["truth_policies"]
+    played = ", ".join(f"{name} (return {about[name]['J']:.2f}, {about[name]['batches']} batches)" for name in games)
+    first, methods = next(iter(games.values())), dict.fromkeys(name for rows in games.values() for name in rows)
+    table(
+        f"Cosine of one batch's policy gradient with the exact one: a lightly cloned transformer on {played}",
+        ["credit", *games],
+        [
+            [method, *(_cell(rows[method]["grad_cos"]) if method in rows else "" for rows in games.values())]
+            for method in sorted(methods, key=lambda name: -first[name]["grad_cos"][0] if name in first else 1.0)
+        ],
+    )
     remark(
-        "The gradient cosines are the yardstick: does the credit move the policy where the exact gradient does? "
-        "Correlation is easily gamed (see 'immediate reward'). Methods that read values are given the exact ones."
+        "Mean and 95% interval over batches. Methods that read values are given the exact ones, which nobody has. "
+        "Further measures are in the report."
     )
     skipped = sorted({name for reasons in summary["truth_skipped"].values() for name in reasons})
     if skipped:
@@ -93,4 +112,4 @@ def _show_learning(summary: dict[str, Any], out: Path) -> None:
 
 def _cell(interval: list[float]) -> str:
     value, low, high = interval
-    return f"{value:+.3f} [{low:+.2f}, {high:+.2f}]"
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Stopped(BaseException):
-    """Ctrl-C."""
+    """Ctrl-C, with what is left and how to go on where a command knows more than that nothing is half-written."""
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         where = f"{problem.filename}: " if problem.filename else ""
         error(f"{where}{os.strerror(problem.errno).lower()}; make room, then run the same command again")
         return 1
-    except (Stopped, KeyboardInterrupt):
-        error("stopped before the end; nothing half-written was left behind")
+    except (Stopped, KeyboardInterrupt) as stop:
+        error(f"stopped before the end; {str(stop) or 'nothing half-written was left behind'}")
         return 130
     return 0

@@ -7,15 +7,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from apportion.assign import check_expression
 from apportion.bench.compare.cells import CONTROLS, Plan, measure_cell
 from apportion.bench.tasks import task, task_names
+from apportion.bench.workers import workers
 from apportion.data.atomic import atomic_write
 from apportion.errors import ConfigError
 from apportion.methods import names
@@ -73,7 +73,7 @@ def compare(
                 done += 1
                 told(done, total, f"{name}: {methods[(done - 1) % len(methods)]}")
     else:
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        with workers(jobs) as pool:
             for future in as_completed([pool.submit(_measure_task, name, methods, plan, out) for name in tasks]):
                 done += len(methods)
                 told(done, total, future.result())

@@ -1,5 +1,5 @@
 """`make demo`: credit against truth on enumerable tasks, then learning with two methods on a real environment."""
 
-from apportion.bench.demo.run import SIZES, Size, Told, run_demo
+from apportion.bench.demo.run import SIZES, Size, Told, equipped, run_demo
 
-__all__ = ["SIZES", "Size", "Told", "run_demo"]
+__all__ = ["SIZES", "Size", "Told", "equipped", "run_demo"]

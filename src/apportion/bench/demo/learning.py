@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from apportion.bench.intervals import t_interval
+from apportion.bench.workers import workers
 from apportion.train import TrainConfig, train
+from apportion.train.result import Progress
 
 POLL, TAIL = 1.0, 20_000
 """Seconds between looks at the runs; bytes of metrics that are looked at."""
@@ -28,12 +30,21 @@ Done = Callable[[str, float], object]
 def clone_policy(config: TrainConfig, out: Path, told: Done) -> Path:
     """The warm start that every arm shares: only cloning and the evaluation before training."""
     folder = out / "clone"
+    cloning, evaluating = "clone an expert", "evaluate the clone"
+
+    def advance(p: Progress) -> None:
+        if p.stage == "clone":
+            told(cloning, p.done / p.total)
+        else:
+            told(evaluating, 0.0)
+
     if not (folder / "result.json").is_file():
         shutil.rmtree(folder, ignore_errors=True)
-        train(
-            replace(config, iterations=0, out=str(folder)),
-            on_progress=lambda p: told("clone the expert", p.done / max(p.total, 1)),
-        )
+        told(cloning, 0.0)
+        train(replace(config, iterations=0, out=str(folder)), on_progress=advance)
+        told(evaluating, 1.0)
+    else:
+        told(cloning, 1.0)
     return folder / "start"
 
 
@@ -63,15 +74,16 @@ def run_arms(
         for seed in seeds
         for arm, changes in arms.items()
     }
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
+    training = f"train {len(runs)} runs: {', '.join(arms)}"
+    told(training, 0.0)
+    with workers(jobs) as pool:
         waiting: dict[tuple[str, int], Future[None]] = {key: pool.submit(_run, c) for key, c in runs.items()}
         try:
             while not all(future.done() for future in waiting.values()):
                 for future in waiting.values():
                     if future.done():
                         future.result()  # an error ends the wait
-                told("train", float(np.mean([_share(c) for c in runs.values()])))
+                told(training, float(np.mean([_share(c) for c in runs.values()])))
                 time.sleep(POLL)
             for future in waiting.values():
                 future.result()
@@ -80,7 +92,7 @@ def run_arms(
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
-    told("train", 1.0)
+    told(training, 1.0)
     return {arm: [_result(Path(runs[arm, seed].out)) for seed in seeds] for arm in arms}
 
 
@@ -88,7 +100,7 @@ def _run(config: TrainConfig) -> None:
     folder = Path(config.out)
     if (folder / "result.json").is_file():
         return
-    begun = any((folder / "checkpoints").glob("*")) if folder.exists() else False
+    begun = (folder / "config.json").is_file() and any((folder / "checkpoints").glob("*"))
     if folder.exists() and not begun:
         shutil.rmtree(folder)
     train(config, resume=begun)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from apportion.bench.truth import Measured, measure
 from apportion.credit import Credit
 from apportion.data import read
 from apportion.data.atomic import atomic_write
+from apportion.errors import missing_extra
 from apportion.report import demo_report
 from apportion.train import TrainConfig, train
 from apportion.units import by_step
@@ -68,6 +70,9 @@ SIZES = {
     "quick": Size(4, 16, 2, 1_500, 8, (0, 1, 2)),
 }
 
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "tensorboard", "matplotlib", "minigrid")
+"""What the two parts import on their way."""
+
 Told = Callable[[str, float], object]
 """Called with what is being done and the share of it that is done."""
 
@@ -84,8 +89,12 @@ def run_demo(
         size: "full" or "quick" (toy size, for a look and for CI).
         jobs: training processes at a time; default the number of cores, at most 3.
         told: for progress.
+
+    Raises:
+        MissingExtra: a package of `PACKAGES` is not installed; nothing was touched.
     """
     began = time.perf_counter()
+    equipped()
     plan = SIZES[size]
     _prepare(out, size)
     truth = {name: truth_on(name, config, plan, out, told) for name, config in TRUTH.items()}
@@ -132,6 +141,13 @@ def run_demo(
     return summary
 
 
+def equipped() -> None:
+    """Nothing where every package of `PACKAGES` is there, else the sentence that names the first that is not."""
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise missing_extra("the demo", package, "train,envs")
+
+
 def _prepare(out: Path, size: str) -> None:
     """A folder to work in: that of a stopped demo of this size as it is, any other emptied of what a demo writes."""
     mark = out / "demo.json"
@@ -156,16 +172,21 @@ def _plan(size: str) -> dict[str, Any]:
 
 def truth_on(name: str, config: TrainConfig, plan: Size, out: Path, told: Told) -> Measured:
     """Every method's credit on one task against its exact answer; read from ``out`` where it was measured before."""
-    from apportion.envs import make
-    from apportion.train.policy import Policy
-
-    label = f"credit against truth: {name}"
+    cloning, label = f"clone a player of {name}", f"credit against truth: {name}"
     done = out / f"truth-{name}.json"
     if done.is_file():
+        told(label, 1.0)
         return Measured(**json.loads(done.read_text()))
     folder = out / f"truth-{name}"
     shutil.rmtree(folder, ignore_errors=True)
-    train(replace(config, iterations=0, eval_tasks=0, out=str(folder), tensorboard=False))
+    told(cloning, 0.0)  # before torch is imported, which takes seconds
+    from apportion.envs import make
+    from apportion.train.policy import Policy
+
+    train(
+        replace(config, iterations=0, eval_tasks=0, out=str(folder), tensorboard=False),
+        on_progress=lambda p: told(cloning, p.done / p.total),
+    )
     policy = Policy.from_config(replace(config, start=str(folder / "start")), make(name))
     count = 0
 
