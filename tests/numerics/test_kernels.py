@@ -15,6 +15,7 @@ from apportion.errors import MissingExtra
 from apportion.numerics import (
     AdvantagesAndReturns,
     _numpy,
+    blocked_scan,
     gae_returns_whitened,
     gae_returns_whitened_padded,
     kernels,
@@ -202,13 +203,14 @@ def test_the_comparison_with_the_plain_loop_can_fail(monkeypatch, fault):
     monkeypatch.setenv(kernels.VARIABLE, "0")
     x, seg = np.random.default_rng(0).standard_normal(300), np.repeat([0, 1, 2], 100)
     want = to_go(x, seg, gamma=0.9)
-    whole = _numpy.scan
-    if fault == "leak":
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, np.array([0, len(x)]), f))
-    elif fault == "short power":
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, bounds, f / 0.9 if f < 0.5 else f))
-    else:
-        monkeypatch.setattr(_numpy, "scan", lambda x, bounds, f, *_: whole(x, bounds, f) if f > 0.5 else x.fill(0))
+    whole = blocked_scan.scan
+    broken = {
+        "leak": lambda x, bounds, f, *_: whole(x, np.array([0, len(x)]), f),
+        "short power": lambda x, bounds, f, *_: whole(x, bounds, f / 0.9 if f < 0.5 else f),
+        "lost carry": lambda x, bounds, f, *_: whole(x, bounds, f) if f > 0.5 else x.fill(0),
+    }[fault]
+    for module in (_numpy, blocked_scan):  # the call from outside, and the one for the heads of blocks
+        monkeypatch.setattr(module, "scan", broken)
     assert not np.allclose(to_go(x, seg, gamma=0.9), want, rtol=1e-12, atol=1e-12)
 
 

@@ -6,13 +6,24 @@ masked-out positions (observations, padding) are crossed without discount and ne
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from apportion.errors import ConfigError, DataError
+from apportion.errors import DataError
 from apportion.numerics import kernels
 from apportion.numerics.buffers import check_buffers
+from apportion.numerics.run_arrays import (
+    bounds_of,
+    bounds_of_rows,
+    check_discount,
+    check_flat,
+    check_rows,
+    last_of,
+    mask_of,
+    real,
+    same_kind,
+)
 from apportion.numerics.segments import SPREAD_TOLERANCE
 from apportion.numerics.typing import Array, BoolArray, FloatArray, IntArray
 
@@ -26,7 +37,7 @@ class AdvantagesAndReturns(NamedTuple):
 
 def starts_of(seg_of_X: IntArray) -> IntArray:
     """First position of every contiguous run of equal ids, (runs,)."""
-    return _bounds(np.asarray(seg_of_X))[:-1]
+    return bounds_of(np.asarray(seg_of_X))[:-1]
 
 
 def to_go(x_X: Array, seg_of_X: IntArray, *, gamma: float = 1.0) -> FloatArray:
@@ -42,10 +53,10 @@ def to_go(x_X: Array, seg_of_X: IntArray, *, gamma: float = 1.0) -> FloatArray:
     Raises:
         DataError: arrays of different length. ConfigError: gamma outside [0, 1].
     """
-    _check_discount("to_go", gamma=gamma)
-    x, seg = _real(x_X), np.asarray(seg_of_X)
-    _check_shapes("to_go", x_X=x, seg_of_X=seg)
-    bounds = _bounds(seg)
+    check_discount("to_go", gamma=gamma)
+    x, seg = real(x_X), np.asarray(seg_of_X)
+    check_flat("to_go", x_X=x, seg_of_X=seg)
+    bounds = bounds_of(seg)
     return _recursion(x, None, None, bounds, np.zeros(len(bounds) - 1), 1.0, gamma)
 
 
@@ -76,21 +87,21 @@ def gae(
 
     Source: arXiv:1506.02438, eq. 16.
     """
-    _check_discount("gae", gamma=gamma, lam=lam)
-    reward, value = _same_kind(reward_X, value_X)
+    check_discount("gae", gamma=gamma, lam=lam)
+    reward, value = same_kind(reward_X, value_X)
     seg = np.asarray(seg_of_X)
-    _check_shapes("gae", reward_X=reward, value_X=value, seg_of_X=seg)
-    bounds = _bounds(seg)
-    last = _last("gae", last_value, len(bounds) - 1)
+    check_flat("gae", reward_X=reward, value_X=value, seg_of_X=seg)
+    bounds = bounds_of(seg)
+    last = last_of("gae", last_value, len(bounds) - 1)
     return _recursion(reward, value, None, bounds, last, gamma, gamma * lam)
 
 
 def to_go_padded(x_NL: Array, mask_NL: BoolArray, *, gamma: float = 1.0) -> FloatArray:
     """`to_go` over the True positions of each row; 0 elsewhere. Shapes (N, L)."""
-    _check_discount("to_go_padded", gamma=gamma)
-    x, mask = _real(x_NL), _mask(mask_NL)
-    _check_rows("to_go_padded", x_NL=x, mask_NL=mask)
-    return _recursion(x, None, mask, _rows(x), np.zeros(len(x)), 1.0, gamma)
+    check_discount("to_go_padded", gamma=gamma)
+    x, mask = real(x_NL), mask_of(mask_NL)
+    check_rows("to_go_padded", x_NL=x, mask_NL=mask)
+    return _recursion(x, None, mask, bounds_of_rows(x), np.zeros(len(x)), 1.0, gamma)
 
 
 def gae_padded(
@@ -106,12 +117,12 @@ def gae_padded(
 
     Rewards and values at masked-out positions are never read, so they may hold anything, NaN included.
     """
-    _check_discount("gae_padded", gamma=gamma, lam=lam)
-    reward, value = _same_kind(reward_NL, value_NL)
-    mask = _mask(mask_NL)
-    _check_rows("gae_padded", reward_NL=reward, value_NL=value, mask_NL=mask)
-    last = _last("gae_padded", last_value_N, len(reward))
-    return _recursion(reward, value, mask, _rows(reward), last, gamma, gamma * lam)
+    check_discount("gae_padded", gamma=gamma, lam=lam)
+    reward, value = same_kind(reward_NL, value_NL)
+    mask = mask_of(mask_NL)
+    check_rows("gae_padded", reward_NL=reward, value_NL=value, mask_NL=mask)
+    last = last_of("gae_padded", last_value_N, len(reward))
+    return _recursion(reward, value, mask, bounds_of_rows(reward), last, gamma, gamma * lam)
 
 
 def gae_returns_whitened(
@@ -147,14 +158,14 @@ def gae_returns_whitened(
             those of the whole batch, so one NaN would erase it).
     """
     name = "gae_returns_whitened"
-    _check_discount(name, gamma=gamma, lam=lam)
-    reward, value = _same_kind(reward_X, value_X)
+    check_discount(name, gamma=gamma, lam=lam)
+    reward, value = same_kind(reward_X, value_X)
     seg = np.asarray(seg_of_X)
-    mask = None if where is None else _mask(where)
+    mask = None if where is None else mask_of(where)
     chosen = {} if mask is None else {"where": mask}
-    _check_shapes(name, reward_X=reward, value_X=value, seg_of_X=seg, **chosen)
-    bounds = _bounds(seg)
-    last = _last(name, last_value, len(bounds) - 1)
+    check_flat(name, reward_X=reward, value_X=value, seg_of_X=seg, **chosen)
+    bounds = bounds_of(seg)
+    last = last_of(name, last_value, len(bounds) - 1)
     return _whitened(name, reward, value, mask, bounds, last, gamma, lam, ddof, epsilon)
 
 
@@ -183,12 +194,12 @@ def to_go_whitened(
         DataError, ConfigError: as `gae_returns_whitened`.
     """
     name = "to_go_whitened"
-    _check_discount(name, gamma=gamma)
-    x, seg = _real(x_X), np.asarray(seg_of_X)
-    mask = None if where is None else _mask(where)
+    check_discount(name, gamma=gamma)
+    x, seg = real(x_X), np.asarray(seg_of_X)
+    mask = None if where is None else mask_of(where)
     chosen = {} if mask is None else {"where": mask}
-    _check_shapes(name, x_X=x, seg_of_X=seg, **chosen)
-    bounds = _bounds(seg)
+    check_flat(name, x_X=x, seg_of_X=seg, **chosen)
+    bounds = bounds_of(seg)
     return _whitened(name, x, None, mask, bounds, np.zeros(len(bounds) - 1), 1.0, gamma, ddof, epsilon)
 
 
@@ -220,18 +231,18 @@ def gae_returns_whitened_padded(
         DataError: as `gae_returns_whitened`, or an ``out`` that does not fit.
     """
     name = "gae_returns_whitened_padded"
-    _check_discount(name, gamma=gamma, lam=lam)
-    reward, value = _same_kind(reward_NL, value_NL)
-    mask = _mask(mask_NL)
-    _check_rows(name, reward_NL=reward, value_NL=value, mask_NL=mask)
-    last = _last(name, last_value_N, len(reward))
+    check_discount(name, gamma=gamma, lam=lam)
+    reward, value = same_kind(reward_NL, value_NL)
+    mask = mask_of(mask_NL)
+    check_rows(name, reward_NL=reward, value_NL=value, mask_NL=mask)
+    last = last_of(name, last_value_N, len(reward))
     if out is not None:
         out = AdvantagesAndReturns(*out)
         named = {"out.advantage": out.advantage, "out.returns": out.returns}
         inputs = {"reward_NL": reward, "value_NL": value, "mask_NL": mask}
         check_buffers(name, named, inputs, like=reward)
         kernels.pick(reward.size).clear(mask.reshape(-1), *(x.reshape(-1) for x in out))
-    return _whitened(name, reward, value, mask, _rows(reward), last, gamma, lam, ddof, epsilon, out)
+    return _whitened(name, reward, value, mask, bounds_of_rows(reward), last, gamma, lam, ddof, epsilon, out)
 
 
 def _recursion(
@@ -294,71 +305,3 @@ def _whitened(
     else:
         kernel.whiten(advantage, mask, mean, 1.0 / (variance + epsilon) ** 0.5)
     return result
-
-
-def _bounds(seg: IntArray) -> IntArray:
-    """Start of every run, and the number of positions at the end, (runs + 1,)."""
-    if len(seg) == 0:
-        return np.zeros(1, dtype=np.int64)
-    inner = kernels.pick(len(seg)).starts(seg)
-    bounds = np.empty(len(inner) + 2, dtype=np.int64)
-    bounds[0], bounds[-1] = 0, len(seg)
-    bounds[1:-1] = inner
-    return bounds
-
-
-def _rows(x_NL: Array) -> IntArray:
-    rows, width = x_NL.shape
-    index: IntArray = np.arange(rows + 1 if width else 1, dtype=np.int64)
-    return np.multiply(index, width)
-
-
-def _real(x: Array) -> Array:
-    """C-contiguous, float32 kept, everything else float64."""
-    x = np.asarray(x)
-    return np.ascontiguousarray(x, dtype=np.float32 if x.dtype == np.float32 else np.float64)
-
-
-def _same_kind(x: Array, y: Array) -> tuple[Array, Array]:
-    x, y = _real(x), _real(y)
-    if x.dtype != y.dtype:
-        return x.astype(np.float64), y.astype(np.float64)
-    return x, y
-
-
-def _mask(mask: Any) -> BoolArray:
-    return np.ascontiguousarray(mask, dtype=np.bool_)
-
-
-def _last(name: str, last: Array | None, runs: int) -> FloatArray:
-    if last is None:
-        return np.zeros(runs)
-    out = np.ascontiguousarray(last, dtype=np.float64)
-    if out.shape == ():
-        out = np.full(runs, float(out))
-    if out.shape != (runs,):
-        raise DataError(
-            f"{name}: last_value has shape {out.shape}, but there are {runs} runs; give one value per run "
-            f"(0 where it terminated)"
-        )
-    return out
-
-
-def _check_shapes(name: str, **arrays: Array) -> None:
-    _check_alike(name, 1, "be flat and equally long", "give one entry per position", arrays)
-
-
-def _check_rows(name: str, **arrays: Array) -> None:
-    _check_alike(name, 2, "share one shape (rows, width)", "pad them alike", arrays)
-
-
-def _check_alike(name: str, ndim: int, must: str, advice: str, arrays: dict[str, Array]) -> None:
-    if len({x.shape for x in arrays.values()}) > 1 or any(x.ndim != ndim for x in arrays.values()):
-        shapes = ", ".join(f"{key} {x.shape}" for key, x in arrays.items())
-        raise DataError(f"{name}: the arrays must {must}, not {shapes}; {advice}")
-
-
-def _check_discount(name: str, **values: float) -> None:
-    for key, value in values.items():
-        if not 0.0 <= value <= 1.0:
-            raise ConfigError(f"{name}: {key} must lie in [0, 1], got {value!r}; 1 means no decay")
