@@ -10,7 +10,7 @@ once and only the head is fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -19,14 +19,11 @@ import torch
 from torch import Tensor
 
 from apportion.data import Batch
-from apportion.errors import CheckpointError, ConfigError, missing_extra
+from apportion.errors import CheckpointError, ConfigError
+from apportion.models.trunk import BYTES, encoder_of, loaded, longest_of, small, start_of, with_lora
 from apportion.numerics import IntArray
 
 TUNE = ("all", "lora", "none")
-SMALL: dict[str, Any] = {"n_embd": 64, "n_layer": 2, "n_head": 4}
-LONGEST = 1024
-"""Positions of a small trunk."""
-BYTES = 256
 
 
 class Backbone(torch.nn.Module):
@@ -63,18 +60,18 @@ class Backbone(torch.nn.Module):
         self.named, self.source = isinstance(model, str | Path), str(model)
         if model == "small":
             self.vocabulary = vocabulary or BYTES + 1
-            trunk, self.start = _small(self.vocabulary, seed, causal=self.causal), self.vocabulary - 1
+            trunk, self.start = small(self.vocabulary, seed, causal=self.causal), self.vocabulary - 1
         else:
-            trunk, tokenizer = _loaded(model, tokenizer, causal=self.causal)
+            trunk, tokenizer = loaded(model, tokenizer, causal=self.causal)
             config = trunk.config.get_text_config() if hasattr(trunk.config, "get_text_config") else trunk.config
-            self.vocabulary, self.start = int(config.vocab_size), _start(config, tokenizer)
-        self.longest = _longest(trunk)
+            self.vocabulary, self.start = int(config.vocab_size), start_of(config, tokenizer)
+        self.longest = longest_of(trunk)
         if tune == "lora":
-            trunk = _with_lora(trunk, lora or {}, seed)
+            trunk = with_lora(trunk, lora or {}, seed)
         for parameter in trunk.parameters():
             parameter.requires_grad_(parameter.requires_grad and tune != "none")
         self.trunk = trunk
-        self.encode = _encoder(model, tokenizer, self.vocabulary)
+        self.encode = encoder_of(model, tokenizer, self.vocabulary)
         self.to(device or ("cuda" if torch.cuda.is_available() and self.named else self.device))
 
     @property
@@ -173,92 +170,3 @@ def backbone_for(batch: Batch, backbone: Backbone | Any, kind: type[Kind], **opt
     if isinstance(backbone, str) and backbone == "small" and batch.has_ids:
         options = {"vocabulary": int(batch.ids_T.max()) + 2} | options
     return kind(backbone, **options)
-
-
-def _small(vocabulary: int, seed: int, *, causal: bool) -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
-
-    config = GPT2Config(
-        vocab_size=vocabulary,
-        n_positions=LONGEST,
-        activation_function="gelu",
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        bos_token_id=vocabulary - 1,
-        eos_token_id=vocabulary - 1,
-        **SMALL,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return GPT2LMHeadModel(config) if causal else GPT2Model(config)
-
-
-def _loaded(model: Any, tokenizer: Any, *, causal: bool) -> tuple[Any, Any]:
-    """The trunk, with its head for a `TokenModel`, in float32, and a tokenizer where there is one."""
-    if isinstance(model, str | Path):
-        from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-
-        shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
-            trunk = (AutoModelForCausalLM if causal else AutoModel).from_pretrained(
-                str(model), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            )
-            if tokenizer is None:
-                tokenizer = AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
-        except (OSError, ValueError) as problem:
-            first = str(problem).strip().partition("\n")[0]
-            raise ConfigError(
-                f"no backbone can be loaded from {str(model)!r} ({first}); give 'small', a folder or a hub name"
-            ) from None
-        finally:
-            if shown:
-                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        for parameter in trunk.parameters():  # out of the mapped file, whose odd addresses change rounding
-            parameter.data = parameter.data.clone()
-        return trunk, tokenizer
-    if not isinstance(model, torch.nn.Module):
-        raise ConfigError(f"the backbone is a {type(model).__name__}; give 'small', a folder, or a transformers model")
-    return model if causal else getattr(model, "base_model", model), tokenizer
-
-
-def _start(config: Any, tokenizer: Any) -> int:
-    for holder, names in ((tokenizer, ("bos_token_id", "eos_token_id")), (config, ("bos_token_id", "eos_token_id"))):
-        for name in names:
-            found = getattr(holder, name, None)
-            if isinstance(found, int):
-                return found
-    return 0
-
-
-def _longest(trunk: Any) -> int:
-    config = trunk.config.get_text_config() if hasattr(trunk.config, "get_text_config") else trunk.config
-    for name in ("n_positions", "max_position_embeddings"):
-        size = getattr(config, name, None)
-        if isinstance(size, int) and size > 0:
-            return size
-    return 2**31
-
-
-def _with_lora(trunk: Any, options: dict[str, Any], seed: int) -> Any:
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ModuleNotFoundError:
-        raise missing_extra("tune='lora'", "peft", "train") from None
-    chosen: dict[str, Any] = {"r": 8, "lora_alpha": 16, "target_modules": "all-linear"} | options
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return get_peft_model(trunk, LoraConfig(**chosen))
-    except (TypeError, ValueError) as problem:
-        raise ConfigError(f"lora={options} does not fit this backbone ({problem})") from None
-
-
-def _encoder(model: Any, tokenizer: Any, vocabulary: int) -> Callable[[str], list[int]] | None:
-    if tokenizer is not None:
-        return lambda text: list(tokenizer.encode(text, add_special_tokens=False))
-    if isinstance(model, str) and model == "small" and vocabulary == BYTES + 1:
-        return lambda text: list(text.encode("utf-8", "surrogatepass"))
-    return None
