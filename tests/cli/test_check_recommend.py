@@ -142,7 +142,21 @@ def test_recommend_without_anything_that_fits_leaves_with_1(cli, tmp_path):
     ap.write(tmp_path / "a.jsonl", [replace(t, group=None, steps=t.steps[-1:]) for t in made])
     code, out, _ = cli("recommend", tmp_path / "a.jsonl")
     assert code == 1
-    assert "no method fits; --all says why" in out
+    assert "none of which has an outcome" in out
+    assert "no method fits\n\n" in out
+    assert out.count("--all says why") == 1
+
+
+def test_recommend_says_that_nobody_can_be_compared(cli, tmp_path):
+    from dataclasses import replace
+
+    made = rollouts(np.random.default_rng(0))[:6]
+    ap.write(tmp_path / "a.jsonl", [replace(t, group=None) for t in made])
+    _, out, _ = cli("recommend", tmp_path / "a.jsonl")
+    assert out.startswith("6 rollouts, each alone in its group")
+    ap.write(tmp_path / "b.jsonl", [replace(t, group="one") for t in made])
+    _, out, _ = cli("recommend", tmp_path / "b.jsonl")
+    assert out.startswith("6 rollouts, 1 group of several (median 6")
 
 
 @pytest.mark.parametrize(

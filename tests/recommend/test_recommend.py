@@ -125,6 +125,7 @@ SITUATIONS = {
     "gold-answer": (known, ["policy"]),
     "hindsight": (world, ["policy"]),
     "judge": (world, ["judge"]),
+    "judge-with-answer": (known, ["judge"]),
     "privileged-critic": (known, ["training"]),
     "told-process": (lambda: [every(t, rewards=[{"prm": 0.5} for _ in t.steps]) for t in world()], []),
     "promises": (lambda: [every(t, rewards=[{"promise": 0.5} for _ in t.steps]) for t in world()], []),
@@ -157,6 +158,7 @@ NOT = {
     "no-groups": (world, []),
     "hindsight": (world, []),
     "shared-prefixes": (lambda: answers(start=False), []),
+    "judge-with-answer": (world, ["judge"]),
     "regenerate-text": (world, ["policy"]),  # agents: a text cannot go on without its environment
     "restart-environment": (world, ["policy"]),
     "one-chain-strategy": (lambda: answers("no such words"), []),
@@ -365,6 +367,36 @@ def test_facts_by_hand():
     )
     assert facts_of(by_step(Batch.from_trajectories([a, b])))["shared_prefix"] == pytest.approx(4 / 7)
     assert facts((forked, []))["forks"] == 16
+
+
+def chat(*turns, group="g"):
+    """Text: what was seen and what was said, in turns."""
+    return Trajectory([Step(observation=seen, action=said) for seen, said in turns], group=group, outcome=0.0)
+
+
+def test_a_common_beginning_is_one_of_prompts_and_observations_too():
+    hands = [chat((hand, "hit"), ("seventeen", "stand")) for hand in ("ten and a four", "five and a six")]
+    assert facts((lambda: hands, []))["shared_prefix"] == 0
+    same = [chat(("ten and a four", "hit"), (seen, "stand")) for seen in ("seventeen", "twenty")]
+    assert facts((lambda: same, []))["shared_prefix"] == 0.5
+
+
+def test_a_first_answer_that_is_alike_does_not_make_a_tree_of_long_rollouts():
+    made = [
+        chat(("I want a lamp", "look it up"), *((f"found {n}-{k}", f"try {n} {k}") for k in range(30)), group="lamp")
+        for n in range(4)
+    ]
+    assert not ap.recommend(Batch.from_trajectories(made)).of("tempo").fits
+
+
+def test_where_states_recur_the_step_is_compared_before_the_beginning():
+    made = [
+        chat(("a door", "knock"), ("a voice", f"say {n % 2}"), ("a lock", "turn it"), ("a room", f"go {n}"))
+        for n in range(4)
+    ]
+    told = ap.recommend(Batch.from_trajectories(made))
+    assert told.of("tempo").fits
+    assert told.best.name == "gigpo"
 
 
 @pytest.mark.parametrize("seed", range(12))

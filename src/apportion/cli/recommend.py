@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -78,17 +79,16 @@ def recommend(
 def _show(advice: Advice, *, every: bool) -> None:
     facts = advice.facts
     emit_text(
-        f"{facts['rollouts']:g} rollouts in {facts['groups_compared']:g} groups of several (median {facts['group']:g}, "
-        f"{facts['varied_groups']:.0%} with different outcomes); {facts['steps']:g} steps and {facts['tokens']:g} "
-        "tokens "
-        f"in the median; {facts['recurring']:.0%} of the later steps in a state that others visit too\n"
+        f"{_counted(facts['rollouts'], 'rollout')}, {_compared(facts)}; {_counted(facts['steps'], 'step')} and "
+        f"{_counted(facts['tokens'], 'token')} in the median; {facts['recurring']:.0%} of the later steps in a state "
+        "that others visit too\n"
     )
     fitting = [option for option in advice.options if option.fits]
     for option in fitting:
         if option.kind == "method":
             _show_option(option)
     if not any(option.kind == "method" for option in fitting):
-        emit_text("no method fits; --all says why\n")
+        emit_text("no method fits\n")
     transforms = [option for option in fitting if option.kind == "transform"]
     if transforms:
         emit_text("to add behind a bar (grpo | …):\n")
@@ -106,7 +106,23 @@ def _show(advice: Advice, *, every: bool) -> None:
         for option in rest:
             _show_option(option)
     else:
-        emit_text(f"{len(rest)} others do not fit; --all says why")
+        emit_text(f"{len(rest)} {'others' if fitting else 'methods'} do not fit; --all says why")
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{number:g} {noun}" + ("" if number == 1 else "s")
+
+
+def _compared(facts: Mapping[str, float]) -> str:
+    """Who can be compared with whom."""
+    if not facts["scored"]:
+        return "none of which has an outcome, so there is nothing to divide: docs/logs.md says how to bring outcomes in"
+    if not facts["groups_compared"]:
+        return "each alone in its group (if several are of one task, name the field that says so with --group-by)"
+    return (
+        f"{_counted(facts['groups_compared'], 'group')} of several (median {facts['group']:g}, "
+        f"{facts['varied_groups']:.0%} with different outcomes)"
+    )
 
 
 def _show_option(option: Option) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from apportion.check.texts import sampled_sizes
 from apportion.data import Batch
 from apportion.errors import ConfigError
 from apportion.numerics import labels, seg_count, seg_std
-from apportion.units import Units
+from apportion.units import Units, prefix_tree
 
 RESOURCES = ("policy", "environment", "reward_model", "judge", "reference_model", "training")
 """What a user may have besides the rollouts: the policy, to go on or to say probabilities; an environment that can be
@@ -42,7 +41,7 @@ FACTS = {
     "utterance_values": "1 where they have parts named q and v",
     "agents": "agents that act in a rollout, in the median",
     "forks": "rollouts that fork",
-    "shared_prefix": "share of the sampled tokens of a group that a second rollout begins with too",
+    "shared_prefix": "share of the sampled tokens that a second rollout of the group shares, with all that came before",
     "references": "share of the rollouts with a right answer or another artefact for training time",
     "truncated": "share of the rollouts that a limit cut off",
     "bare_ends": "rollouts that were cut off and have no value behind their end",
@@ -148,27 +147,15 @@ def _forks(batch: Batch) -> int:
 
 
 def _shared_prefix(batch: Batch) -> float:
-    """Tokens that a rollout's first action shares with another's of its group, over all tokens of first actions."""
-    if not batch.has_ids:
-        said = [(t.steps[0].action or "").split() for t in batch.trajectories]
-    else:
-        said = [list(map(str, t.steps[0].ids if t.steps[0].ids is not None else ())) for t in batch.trajectories]
-    by_group: dict[int, list[list[str]]] = {}
-    for n, g in enumerate(batch.group_of_N.tolist()):
-        by_group.setdefault(g, []).append(said[n])
-    shared = total = 0
-    for answers in by_group.values():
-        if len(answers) < 2:
-            continue
-        answers.sort()  # the longest common beginning of each is with a neighbour
-        common = [0, *(_common(a, b) for a, b in pairwise(answers)), 0]
-        shared += sum(max(common[k], common[k + 1]) for k in range(len(answers)))
-        total += sum(map(len, answers))
-    return shared / total if total else 0.0
-
-
-def _common(a: list[str], b: list[str]) -> int:
-    return next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    """As the methods that use it see it, and more strictly: an answer to another prompt, or behind another observation,
+    is no common beginning."""
+    tree = prefix_tree(batch, batch.valid_N, prompts=True)
+    sampled_T = np.concatenate(([0], np.cumsum(batch.sampled_T)))
+    size_R = sampled_T[tree.stop_R] - sampled_T[tree.start_R]
+    siblings_G = seg_count(batch.group_of_N, where=batch.valid_N, n=len(batch.group_names))
+    compared_R = (batch.valid_N & (siblings_G[batch.group_of_N] > 1))[tree.traj_of_R]
+    total = int(size_R[compared_R].sum())
+    return int(size_R[compared_R & (tree.members_R > 1)].sum()) / total if total else 0.0
 
 
 def _planning(batch: Batch) -> float:

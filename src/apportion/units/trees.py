@@ -53,14 +53,20 @@ class PrefixTree:
         return Runs(self.traj_of_R, self.start_R, self.node_R, self.members_R)
 
 
-def prefix_tree(batch: Batch, valid_N: BoolArray) -> PrefixTree:
-    """The prefix tree of every group; only valid trajectories make branches, the others are laid along them."""
+def prefix_tree(batch: Batch, valid_N: BoolArray, *, prompts: bool = False) -> PrefixTree:
+    """The prefix tree of every group; only valid trajectories make branches, the others are laid along them.
+
+    With ``prompts`` what stands before the first sampled token is part of the prefix too, and ``start_N`` is its first
+    token: for groups whose members may have been asked differently.
+    """
     n = len(batch)
     sampled = np.flatnonzero(batch.sampled_T)
     traj = batch.traj_of_T[sampled]
     start, stop = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     start[traj[::-1]] = sampled[::-1]
     stop[traj] = sampled + 1
+    if prompts:
+        start = np.where(stop > 0, np.searchsorted(batch.traj_of_T, np.arange(n)), 0)
     fork = np.clip(_first_fork(batch, stop), start, stop)
     token = batch.ids_T if batch.has_ids else labels(batch.pieces())
     runs = prefix_runs(token, start, stop, batch.group_of_N, where=valid_N, limit_N=fork)
