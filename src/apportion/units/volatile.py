@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from apportion.data import Batch
 from apportion.errors import ConfigError
+from apportion.units.volatile_places import counters, differing, first_texts, pattern_after
 
 
 @dataclass(frozen=True)
@@ -190,86 +189,12 @@ def learn_rules(batch: Batch) -> tuple[Rule, ...]:
     Returns:
         Rules sorted by name, for `Normalised.extended`.
     """
-    start = [_differing(texts) for texts in _first_texts(batch)]
+    start = [differing(texts) for texts in first_texts(batch)]
     seen: dict[str, list[bool]] = defaultdict(list)
     for places in start:
         for word, differs in places.items():
             seen[word].append(differs)
     ids = {word for word, differs in seen.items() if sum(differs) and sum(differs) >= SHARE * len(differs)}
-    rules = [Rule(f"learned after {word!r}", _after(word), "⟨id⟩") for word in sorted(ids)]
-    rules += [Rule(f"counter after {word!r}", _after(word), "⟨n⟩") for word in sorted(_counters(batch) - ids)]
+    rules = [Rule(f"learned after {word!r}", pattern_after(word), "⟨id⟩") for word in sorted(ids)]
+    rules += [Rule(f"counter after {word!r}", pattern_after(word), "⟨n⟩") for word in sorted(counters(batch) - ids)]
     return tuple(rules)
-
-
-_WORD = re.compile(r"\S+")
-_EDGE = "\"'`([{<>}]).,;:!?"
-
-
-def _after(word: str) -> str:
-    """The word with a digit that follows this word, without the marks around it."""
-    before = rf"(?<!\S){re.escape(word)}" if word else r"\A"
-    edge = re.escape(_EDGE)
-    return rf"(?P<keep>{before}\s*[{edge}]*)(?<![^\s{edge}])(?=\S*\d)\S+?(?=[{edge}]*(?:\s|\Z))"
-
-
-def _places(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The text with its words that hold a digit left open, and these words by the word before them.
-
-    A word that opens two places opens none: which of them is meant could not be said later.
-    """
-    template: list[str] = []
-    found: dict[str, str] = {}
-    twice: set[str] = set()
-    before: str | None = ""
-    for word in _WORD.findall(text):
-        core = word.strip(_EDGE)
-        if any(sign.isdecimal() for sign in core):
-            template.append(word.replace(core, "\x00"))
-            if before is not None:
-                twice |= {before} & set(found)
-                found[before] = core
-            before = None  # a word behind an open place has no fixed word before it
-        else:
-            template.append(word)
-            before = word
-    for word in twice:
-        del found[word]
-    return tuple(template), found
-
-
-def _first_texts(batch: Batch) -> list[list[str]]:
-    """The texts that the trajectories of each group start with."""
-    first = np.flatnonzero(np.append(True, np.diff(batch.traj_of_S) > 0))
-    out: dict[int, list[str]] = defaultdict(list)
-    for s, g in zip(first.tolist(), batch.group_of_N.tolist(), strict=True):
-        out[g].append(batch.state_S[s])
-    return list(out.values())
-
-
-def _differing(texts: Sequence[str]) -> dict[str, bool]:
-    """Which open places differ between texts that are equal otherwise; nothing from texts that are not."""
-    pairs = [_places(text) for text in texts]
-    if len(pairs) < 2 or len({template for template, _ in pairs}) > 1:
-        return {}
-    values = [found for _, found in pairs]
-    shared = set.intersection(*(set(found) for found in values))
-    return {word: len({found[word] for found in values}) > 1 for word in shared}
-
-
-def _counters(batch: Batch) -> set[str]:
-    """Words that stand before the number of the step, in every text that has a number there."""
-    time_S = np.arange(len(batch.traj_of_S)) - np.searchsorted(batch.traj_of_S, batch.traj_of_S)
-    offsets: dict[str, set[int | None]] = defaultdict(set)
-    times: dict[str, set[int]] = defaultdict(set)
-    trajectories: dict[str, set[int]] = defaultdict(set)
-    for text, t, n in zip(batch.state_S, time_S.tolist(), batch.traj_of_S.tolist(), strict=True):
-        for word, value in _places(text)[1].items():
-            count = re.match(r"\d+", value)
-            offsets[word].add(int(count[0]) - t if count and len(count[0]) < 10 else None)
-            times[word].add(t)
-            trajectories[word].add(n)
-    return {
-        word
-        for word, found in offsets.items()
-        if word and len(found) == 1 and None not in found and len(times[word]) >= 3 and len(trajectories[word]) >= 2
-    }
