@@ -174,7 +174,7 @@ def test_outcome_sum():
     rollouts = clean()
     for s in range(len(rollouts[1].steps)):
         rollouts = changed(rollouts, 1, s, reward=1.0)  # outcome 1, on every step: case Q1
-    rollouts = changed(changed(rollouts, 6, 0, reward=0.25), 7, 0, reward=1.0)
+    rollouts = changed(changed(rollouts, 6, -1, reward=0.25), 7, 0, reward=1.0)
     findings = check(rollouts)
     finding = the(findings, "outcome-sum")
     length = len(rollouts[1].steps)
@@ -182,6 +182,17 @@ def test_outcome_sum():
     assert evidence(finding, "rollouts", "of", "copied", "outcome", "sum") == (2, 3, 1, 1.0, float(length))
     assert finding.where == ("0/1", "1/2")
     assert "in 1 of them every step repeats the outcome" in finding.message
+
+
+def test_an_outcome_may_have_more_than_the_steps_before_an_unscored_last_one():
+    """As TRL's adapter hands over what an environment told: the rest of the outcome is the last step's reward."""
+    rollouts = clean()
+    for n in (1, 6):
+        rollouts = changed(rollouts, n, 0, reward=-0.1)
+    assert not check(rollouts).of("outcome-sum")
+    for s in range(len(rollouts[1].steps) - 1):
+        rollouts = changed(rollouts, 1, s, reward=rollouts[1].outcome)
+    assert the(check(rollouts), "outcome-sum").evidence["copied"] == 1
 
 
 def test_sums_that_are_right_or_only_rounded_are_fine():

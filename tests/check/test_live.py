@@ -59,6 +59,20 @@ def test_a_run_that_begins_badly_may_get_better():
         LiveCheck(stop={"repetition": 0.05}, patience=1, from_start=True)(bad, 0)
 
 
+def test_it_goes_back_to_what_it_knew():
+    live = LiveCheck(patience=2)
+    before = live.state()
+    live(credit(), 0)
+    live(credit(1, loops), 1)
+    assert live.state() != before
+    live.restore(before)
+    assert live.state() == before
+    sure = LiveCheck(stop={"repetition": 0.05}, patience=1, from_start=True)
+    sure.restore(before)
+    with pytest.raises(StopRun):
+        sure(credit(1, loops), 1)
+
+
 def test_constant_groups_and_zero_credit_end_a_run():
     def same(rng, world):
         return [ap.Trajectory(t.steps, group=t.group, id=t.id, outcome=1.0) for t in world]

@@ -67,7 +67,7 @@ class LiveCheck:
         self.stop = {} if stop is None else {**STOP, **stop}
         if any(not share >= 0 for share in self.stop.values()):
             raise ConfigError("LiveCheck: shares in stop lie between 0 and 1; above 1 takes a rule off")
-        self.patience, self.every = patience, every
+        self.patience, self.every, self.from_start = patience, every, from_start
         self.findings = Findings([], {})
         self._streak = dict.fromkeys(self.stop, 0)
         self._armed = set(self.stop) if from_start else set()
@@ -107,9 +107,10 @@ class LiveCheck:
         return {"streak": dict(self._streak), "armed": sorted(self._armed)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Remember what `state` gave."""
-        self._streak |= {code: int(count) for code, count in state["streak"].items() if code in self.stop}
-        self._armed |= set(state["armed"]) & set(self.stop)
+        """Remember what `state` gave, and nothing that came since."""
+        streak = {code: int(count) for code, count in state["streak"].items() if code in self.stop}
+        self._streak = dict.fromkeys(self.stop, 0) | streak
+        self._armed = set(self.stop) if self.from_start else set(state["armed"]) & set(self.stop)
 
     def _reason(self, finding: Finding, step: int) -> str:
         batches = "1 batch" if self.patience == 1 else f"{self.patience} batches in a row"

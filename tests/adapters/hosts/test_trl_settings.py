@@ -109,6 +109,38 @@ def test_an_evaluation_is_credited_in_groups_of_its_own_size(train):
     assert any("eval_credit/mean_abs" in entry for entry in result["history"])
 
 
+class Twice:
+    """Ends a run at the second batch that it remembers."""
+
+    def __init__(self):
+        self.heard, self.remembered = [], 0
+
+    def __call__(self, credit, step):
+        self.heard.append(credit.units.batch.group_names[0].partition("/")[0])
+        self.remembered += 1
+        if self.remembered == 2:
+            raise ap.StopRun("twice")
+
+    def state(self):
+        return {"remembered": self.remembered}
+
+    def restore(self, state):
+        self.remembered = state["remembered"]
+
+
+def test_an_evaluation_neither_ends_a_run_nor_counts_towards_its_end(train):
+    listener = Twice()
+    settings = {
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "num_generations_eval": 2,
+        "per_device_eval_batch_size": 4,
+    }
+    trainer, _ = train(**GIGPO, evaluated=True, config=settings, on_credit=[listener])
+    assert listener.heard == ["step-0", "eval-step-1", "eval-step-1-2", "step-1", "eval-step-2", "eval-step-2-2"]
+    assert (trainer.state.global_step, trainer.credit_stopped) == (2, "twice")
+
+
 def test_an_evaluation_asks_nobody(train):
     settings = {
         "eval_strategy": "steps",
@@ -279,6 +311,13 @@ def test_what_cannot_be_right_is_refused(tmp_path):
         with_credit(GRPOTrainer, "gigpo", unit="stpe")
     with pytest.raises(ConfigError, match="'vineppo' asks somebody for more than the rollouts; give ask=Asker"):
         with_credit(GRPOTrainer, "vineppo")
+    for wrong in ("runs/log", 3, [print, "runs/log"]):
+        with pytest.raises(
+            ConfigError, match=r"on_credit holds ('runs/log'|3), which cannot be called"
+        ):
+            with_credit(GRPOTrainer, "gigpo", on_credit=wrong)
+    with pytest.raises(ConfigError, match="GRPOTrainer credits by 'grpo' already; give with_credit the trainer that"):
+        with_credit(with_credit(GRPOTrainer, "grpo"), "gigpo")
 
     class OwnLoss(GRPOTrainer):
         def _compute_loss(self, model, inputs):

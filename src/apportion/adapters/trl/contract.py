@@ -51,6 +51,11 @@ def check_class(trainer: type) -> None:
             f"with_credit takes trl.GRPOTrainer or a subclass of it, got {name}; only its loss takes one advantage per "
             "token (RLOOTrainer's and GMPOTrainer's take one per rollout, so credit inside a rollout would be lost)"
         )
+    if (by := getattr(trainer, "credit_method", None)) is not None:
+        raise ConfigError(
+            f"{trainer.__name__} credits by {by!r} already; give with_credit the trainer that it was made of, and "
+            "add methods up in one expression, like 'grpo + 0.5*anchor'"
+        )
     for name, parameters in METHODS.items():
         method = getattr(bases["GRPOTrainer"], name, None)
         found = tuple(inspect.signature(method).parameters)[: len(parameters)] if callable(method) else ()

@@ -17,7 +17,7 @@ from apportion.adapters.trl.environment import Marks, marks_of
 from apportion.adapters.trl.memory import credit_of, keep, recall
 from apportion.adapters.trl.rollouts import host_row, rows_of
 from apportion.adapters.trl.scores import scores_of
-from apportion.adapters.trl.stopping import OnCredit, heard, stop
+from apportion.adapters.trl.stopping import OnCredit, heard, listeners_of, stop
 from apportion.errors import ConfigError, ResourceError, missing_extra
 from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
@@ -54,6 +54,7 @@ def with_credit(
             a method keeps TRL's own advantages, which cost nothing.
         on_credit: called by the main process with each `Credit` and the trainer's step; numbers that it returns join
             the metrics, and `StopRun` ends training after the update in progress, see ``trainer.credit_stopped``.
+            An evaluation is heard too; it ends nothing, and a listener with a memory forgets it.
 
     Raises:
         ConfigError: an unknown method or parameter, a class that cannot carry credit inside rollouts, or, when the
@@ -61,7 +62,7 @@ def with_credit(
     """
     check_class(trainer)
     crediting = Crediting(method, unit, states, params, ask)
-    listeners = (on_credit,) if callable(on_credit) else tuple(on_credit)
+    listeners = listeners_of(on_credit)
 
     @functools.wraps(trainer, updated=())
     class CreditTrainer(trainer):  # type: ignore[misc]
@@ -176,7 +177,7 @@ def _credited(
     crediting: Crediting, rows: Sequence[HostRow], listeners: Sequence[OnCredit], trainer: Any
 ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
     credit = credit_of(trainer, crediting, batch_of(rows))
-    told = heard(listeners, credit, int(trainer.state.global_step))
+    told = heard(listeners, credit, int(trainer.state.global_step), training=trainer.model.training)
     longest = max(len(row.completion_ids) for row in rows)
     return *onto_rows(credit.to_tokens(), rows, longest), {**credit.notes, **told}
 

@@ -15,7 +15,10 @@ TOLERANCE = 1e-6
 
 @register("outcome-sum", on="batch", cheap=True)
 def outcome_sum(batch: Batch) -> Yields:
-    """Outcomes that differ from the sum of the step rewards; says when the outcome was copied onto every step."""
+    """Outcomes that differ from the sum of the step rewards; says when the outcome was copied onto every step.
+
+    Where the last step has no reward, what the outcome has beyond the others arrives there, and nothing differs.
+    """
     n = len(batch)
     given_N = np.array([trajectory.outcome is not None for trajectory in batch], dtype=bool)
     scored_N = seg_count(batch.traj_of_S, where=batch.scored_S, n=n)
@@ -23,12 +26,14 @@ def outcome_sum(batch: Batch) -> Yields:
     both_N = given_N & (scored_N > 0)
     gap_N = np.abs(batch.outcome_N - sum_N)
     size_N = np.maximum(1.0, np.maximum(np.abs(batch.outcome_N), np.abs(sum_N)))
-    wrong = np.flatnonzero(both_N & (gap_N > TOLERANCE * size_N))
-    if not len(wrong):
-        return
     unlike = batch.scored_S & (batch.reward_S != batch.outcome_N[batch.traj_of_S])
     unlike_N = seg_count(batch.traj_of_S, where=unlike, n=n)
-    copied = int(np.count_nonzero((unlike_N == 0) & (scored_N > 1) & (batch.outcome_N != 0) & both_N))
+    copied_N = (unlike_N == 0) & (scored_N > 1) & (batch.outcome_N != 0) & both_N
+    last_N = np.flatnonzero(np.append(batch.traj_of_S[1:] != batch.traj_of_S[:-1], True))
+    wrong = np.flatnonzero(both_N & (gap_N > TOLERANCE * size_N) & (copied_N | batch.scored_S[last_N]))
+    if not len(wrong):
+        return
+    copied = int(np.count_nonzero(copied_N))
     worst = int(wrong[np.argmax(gap_N[wrong])])
     names = batch.names()
     both = int(np.count_nonzero(both_N))
