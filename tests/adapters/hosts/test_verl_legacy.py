@@ -114,7 +114,7 @@ def reference(rows, method, **params):
     return [next(per_unit) for name in names for row in rows if row["traj_uid"] == name]
 
 
-def fork(method="gigpo", trainer=None, **section):
+def fork(method="gigpo", trainer=None, own=(), **section):
     """The trainer's module of verl-agent: it numbers its estimators and hands `compute_advantage` no configuration."""
     module = types.ModuleType("verl.trainer.ppo.ray_trainer")
     module.seen = []
@@ -129,6 +129,8 @@ def fork(method="gigpo", trainer=None, **section):
     module.compute_advantage, module.adjust_batch = compute_advantage, adjust_batch
     if trainer is not None:
         module.RayPPOTrainer = trainer
+    for name, function in dict(own).items():
+        setattr(module, name, function)
     dataproto.wrap(module)
     config = Config(algorithm=Config(adv_estimator="gigpo", apportion=Config(method=method, **section)))
     return module, config

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import json
 import types
 from pathlib import Path
@@ -194,3 +195,7 @@ def test_verls_own_older_trainer_is_taken_too():
     module = importlib.import_module("verl.trainer.ppo.ray_trainer")
     for name in ("fit", "_save_checkpoint", "_load_checkpoint"):
         assert hasattr(getattr(module.RayPPOTrainer, name), "__wrapped__"), name
+    assert hasattr(module.RayPPOTrainer.__init__, "__wrapped__")
+    assert hasattr(module.compute_data_metrics, "__wrapped__")
+    fit = inspect.unwrap(module.RayPPOTrainer.fit)
+    assert {"compute_data_metrics", "compute_advantage"} <= set(fit.__code__.co_names)  # looked up in the module

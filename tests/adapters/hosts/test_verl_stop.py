@@ -96,3 +96,37 @@ def test_a_wrong_name_is_a_sentence(where, sentence):
 
 def test_a_class_is_made():
     assert isinstance(settings_from("grpo", {"on_credit": "apportion.check:LiveCheck"}).on_credit, LiveCheck)
+
+
+def heard(credit, step):
+    """Numbers for the log."""
+    return {"check/step": float(step)}
+
+
+def test_the_older_trainer_logs_hears_and_checks_though_its_batches_name_no_step(tmp_path):
+    class RayPPOTrainer:
+        def __init__(self, config, tokenizer=None):
+            self.config, self.global_steps, self.logged = config, 0, []
+
+        def fit(self):
+            for self.global_steps in (1, 2):
+                rows = agent_rows(self.global_steps)
+                data = module.adjust_batch(self.config, data_of(rows), range(len(rows)))
+                assert "global_steps" not in data.meta_info
+                module.compute_advantage(data, "gigpo")
+                self.logged.append({**module.compute_data_metrics(data, use_critic=False), "training/global_step": 1})
+
+        def _save_checkpoint(self): ...
+        def _load_checkpoint(self): ...
+
+    own = {"compute_data_metrics": lambda batch, use_critic=True: {"critic/score/mean": 0.5}}
+    module, settings = fork("gigpo", trainer=RayPPOTrainer, own=own, log=str(tmp_path), on_credit=f"{__name__}:heard")
+    trainer = module.RayPPOTrainer(settings)
+    trainer.fit()
+    assert [metrics["check/step"] for metrics in trainer.logged] == [1.0, 2.0]
+    assert all({"credit/mean_abs", "credit/groups", "critic/score/mean"} <= set(each) for each in trainer.logged)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["step-000001", "step-000002"]
+    assert "credit/groups" not in module.compute_data_metrics(None)  # of a batch that nobody's fit credited
+    settings.algorithm.apportion["gama"] = 0.9
+    with pytest.raises(ConfigError, match="unknown parameter 'gama'"):
+        module.RayPPOTrainer(settings)

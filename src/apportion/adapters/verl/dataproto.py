@@ -1,5 +1,8 @@
 """The older trainer and its forks: rows that travel as a DataProto, and `compute_advantage` on them.
 
+The function is told neither the trainer, nor its step, nor where metrics go. So the trainer whose ``fit`` is running is
+asked for its step, and what there is to say waits on it until that loop makes its own metrics of the batch.
+
 A fork of verl-agent repeats and reorders its rows before advantages are computed, so they are numbered before that,
 where it calls `adjust_batch`; see `dataproto_rows`.
 """
@@ -16,7 +19,7 @@ from apportion.adapters.verl.crediting import credit_rows
 from apportion.adapters.verl.dataproto_rows import number_rows, parts_of
 from apportion.adapters.verl.memory import memory_of, remember_in_fit, running
 from apportion.adapters.verl.settings import SECTION, Settings, method_of, section_of, settings_from, settings_of
-from apportion.adapters.verl.stage import present, tensor_like
+from apportion.adapters.verl.stage import checked, present, tensor_like
 from apportion.errors import ConfigError, StopRun
 
 
@@ -26,7 +29,12 @@ def wrap(module: ModuleType) -> None:
         return
     module._apportion = True  # type: ignore[attr-defined]
     module.compute_advantage = _credited(module.compute_advantage)  # type: ignore[attr-defined]
-    remember_in_fit(getattr(module, "RayPPOTrainer", None))
+    trainer = getattr(module, "RayPPOTrainer", None)
+    remember_in_fit(trainer)
+    if trainer is not None and "config" in inspect.signature(trainer.__init__).parameters:
+        trainer.__init__ = checked(trainer.__init__, says_untested=not hasattr(module, "adjust_batch"))
+    if callable(metrics := getattr(module, "compute_data_metrics", None)):
+        module.compute_data_metrics = _reported(metrics)
     if callable(adjust := getattr(module, "adjust_batch", None)):
         module.adjust_batch = _numbered(adjust)  # type: ignore[attr-defined]
 
@@ -43,6 +51,16 @@ def _credited(theirs: Any) -> Any:
         return credit_data(settings, data)
 
     return compute_advantage
+
+
+def _reported(theirs: Any) -> Any:
+    """The metrics of a batch, with those of its credit among them."""
+
+    @functools.wraps(theirs)
+    def compute_data_metrics(*args: Any, **kwargs: Any) -> Any:
+        return {**theirs(*args, **kwargs), **(getattr(running(), "credit_metrics", None) or {})}
+
+    return compute_data_metrics
 
 
 def _numbered(theirs: Any) -> Any:
@@ -83,7 +101,8 @@ def credit_data(settings: Settings, data: Any) -> Any:
     width = batch["token_level_rewards"].shape[1]
     if "response_mask" not in present(batch):
         batch["response_mask"] = batch["attention_mask"][:, -width:]
-    step, trainer = data.meta_info.get("global_steps"), running()
+    trainer = running()
+    step = data.meta_info.get("global_steps", getattr(trainer, "global_steps", None))
     result = credit_rows(
         settings,
         parts_of(data),
@@ -92,7 +111,7 @@ def credit_data(settings: Settings, data: Any) -> Any:
         memory=memory_of(trainer),
     )
     if trainer is not None:
-        trainer.credit_memory = result.memory
+        trainer.credit_memory, trainer.credit_metrics = result.memory, result.metrics
     if result.stopped is not None:  # this function knows no trainer that it could ask to stop
         raise StopRun(result.stopped, result.metrics)
     like, shape = batch["token_level_rewards"], tuple(batch["response_mask"].shape)

@@ -49,7 +49,7 @@ def take_place(module: ModuleType) -> None:
         return
     module._apportion = True  # type: ignore[attr-defined]
     trainer = module.PPOTrainer
-    trainer.__init__ = _checked(trainer.__init__)
+    trainer.__init__ = checked(trainer.__init__)
     trainer._compute_advantage = _credited_stage(module, trainer._compute_advantage)
     remember(trainer)
     module.compute_advantage_for_multi_trajectories = _credited_rows(  # type: ignore[attr-defined]
@@ -57,14 +57,19 @@ def take_place(module: ModuleType) -> None:
     )
 
 
-def _checked(theirs: Any) -> Any:
-    """A wrong setting is said before models are loaded, not after the first rollouts."""
+def checked(theirs: Any, *, says_untested: bool = True) -> Any:
+    """A trainer's ``__init__`` that says a wrong setting before models are loaded, not after the first rollouts.
+
+    Args:
+        theirs: it takes the configuration first. says_untested: warn of a verl that no test has seen.
+    """
 
     @functools.wraps(theirs)
     def made(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         settings = settings_of(config.algorithm.adv_estimator, config.algorithm)
         if settings is not None:
-            warn_if_untested()
+            if says_untested:
+                warn_if_untested()
             check_config(config, settings.crediting)
         theirs(self, config, *args, **kwargs)
 
