@@ -108,6 +108,32 @@ def test_rules_that_are_no_game_are_refused(fault, says):
         tabulate(Broken(fault))
 
 
+class Timeless(Broken):
+    """Says the steps left, and does not say that it does."""
+
+    def text(self, state, left):
+        return f"{state}, {left} left"
+
+
+class Clockless(Broken):
+    def __getattribute__(self, name):
+        if name == "show_time":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        (Timeless(""), "Timeless: the text of state 0 tells the steps left; set show_time = True"),
+        (Clockless(""), "Clockless has no show_time; rules of a game that can be listed have horizon, show_time"),
+    ],
+)
+def test_rules_say_whether_their_text_tells_the_time(rules, says):
+    with pytest.raises(ConfigError, match=says):
+        tabulate(rules)
+
+
 def test_a_game_too_large_to_walk_is_refused():
     assert len(tabulate(Broken("")).states) == 3
     with pytest.raises(ConfigError, match="more than 2 states; take smaller options or raise cap"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from apportion import testing
+from apportion.asks import Continue, Place, Score
 from apportion.credit import Credit
 from apportion.errors import DataError
 from apportion.methods import LAWS, get
@@ -212,6 +213,69 @@ def records_other_parameters(units, *, epsilon=0.0, **others):
     return dataclasses.replace(credit, advantage_S=credit.advantage_S + epsilon)
 
 
+# --- transforms and methods that ask --------------------------------------------------------------------------------
+
+
+def asking(plan, fold, *, needs=("policy",), most=None):
+    """A plan and a fold under the declaration of a method that asks."""
+    return dataclasses.replace(get("vineppo"), call=fold, plan=plan, most=most, needs=needs, units=("step",), holds=())
+
+
+def trains_the_dropped(credit):
+    return Credit(2.0 * credit.advantage_S, credit.units, credit.known_S)
+
+
+def knows_the_unknown(credit):
+    return Credit(2.0 * credit.advantage_S, credit.units, train_S=credit.train_S, train_T=credit.train_T)
+
+
+def shouts(credit):
+    return credit.loud()
+
+
+def trains_dropped_tokens(credit):
+    return dataclasses.replace(credit, train_T=None)
+
+
+def starts(units, **params):
+    """A right plan to spoil: two continuations from every rollout's beginning."""
+    return [Continue(Place(n, 0, 0), 2) for n in range(len(units.group_of_N))]
+
+
+def known_outcomes(units, answers, **params):
+    return outcome(units)
+
+
+def counts_steps_over_the_batch(units, **params):
+    return [Continue(Place(0, s, 0), 1) for s in range(len(units))]
+
+
+def goes_on_behind_the_end(units, **params):
+    return [Continue(Place(0, 0, 99), 1)]
+
+
+def asks_about_a_rollout_too_many(units, **params):
+    return [Continue(Place(len(units.group_of_N) - 1, 0, 0), 1), Score(-1)]
+
+
+def asks_for_scores(units, **params):
+    return [Score(0)]
+
+
+def asks_in_rounds(units, answers, **params):
+    return [dataclasses.replace(ask, tag=str(len(answers))) for ask in starts(units)] if len(answers) < 40 else []
+
+
+def takes_the_first_sample(units, answers, **params):
+    return Credit(np.array([answer.samples[0].total() for answer in answers])[units.traj_of_S], units)
+
+
+def averages_nothing(units, answers, **params):
+    totals = [np.array([sample.total() for sample in answer.samples]) for answer in answers]
+    with np.errstate(all="ignore"):
+        return Credit(np.array([np.sum(t) / np.float64(len(t)) for t in totals])[units.traj_of_S], units)
+
+
 # --- laws -----------------------------------------------------------------------------------------------------------
 
 
@@ -323,6 +387,23 @@ WRONG = {
         (declared(records_what_json_cannot_hold), "do not go through JSON"),
         (declared(records_other_parameters), "gives other credit"),
     ],
+    "check_left_out_stays_out": [
+        (declared(trains_the_dropped, name="whiten"), "tokens count in the loss after it that were dropped"),
+        (declared(trains_dropped_tokens, name="whiten"), "tokens count in the loss after it that were dropped"),
+        (declared(knows_the_unknown, name="whiten"), "units are known after it that were unknown before"),
+        (declared(shouts, name="whiten"), "raised AttributeError"),
+    ],
+    "check_asks": [
+        (asking(counts_steps_over_the_batch, known_outcomes), "about step .*counted inside their trajectory"),
+        (asking(goes_on_behind_the_end, known_outcomes), "about token 99 of step 0"),
+        (asking(asks_about_a_rollout_too_many, known_outcomes, needs=("policy", "reward_model")), "trajectory -1 of"),
+        (asking(asks_for_scores, known_outcomes), r"a reward_model \(Score\), which `needs` does not declare"),
+        (asking(asks_in_rounds, known_outcomes, most=starts), r"asked for \d+ samples, and its `most` tells \d+"),
+    ],
+    "check_missing_answers": [
+        (asking(starts, takes_the_first_sample), "raised IndexError: .*, where some answers failed"),
+        (asking(starts, averages_nothing), "raised DataError: credit of unit .* is nan.*, where some answers failed"),
+    ],
     "check_scale_equivariant": [
         (adds_a_bonus, "rewards times 2.5"),
         (clips_large_rewards, r"rewards times 1e\+06"),
@@ -368,6 +449,8 @@ def test_every_check_has_a_wrong_method():
 def test_the_spoilt_method_itself_is_right():
     for check in ALWAYS_CHECKS:
         run_check(check, outcome)
+    run_check(testing.check_asks, asking(starts, known_outcomes))
+    run_check(testing.check_missing_answers, asking(starts, known_outcomes))
 
 
 def test_a_plain_function_is_held_to_the_checks_that_need_no_declaration():

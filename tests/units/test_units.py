@@ -110,3 +110,10 @@ def test_other_rewards_on_the_same_units():
     assert u.reward_S.tolist() == [0, 1, 0, 0]
     with pytest.raises(DataError, match="with_reward: 2 rewards for 4 steps; give one for each"):
         u.with_reward([1, 2])
+
+
+def test_rollouts_in_which_nothing_was_said_lack_no_agents():
+    silent = Trajectory([Step(observation="your turn", action="", agent="planner")], outcome=1.0)
+    units = by_token(Batch.from_trajectories([silent]))
+    assert len(units) == 0
+    units.require("mine", "agent_S")

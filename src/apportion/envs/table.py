@@ -61,6 +61,10 @@ class Enumerable(Protocol[State]):
         """Whether this action, if it ends the game here, reaches the goal."""
 
 
+MEMBERS = ("horizon", "show_time", "starts", "text", "actions", "step", "won")
+"""What `Enumerable` has, for the sentence about what is missing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """The game as arrays. `next_M` is X (one past the last state) where the game is over or time is up."""
@@ -123,8 +127,10 @@ def tabulate(rules: Enumerable[Any], *, cap: int = 200_000) -> Table:
     """Walk a game once; equal rules share one table.
 
     Raises:
-        ConfigError: more than `cap` states, a state without actions, or probabilities that do not sum to 1.
+        ConfigError: more than `cap` states, a state without actions, probabilities that do not sum to 1, rules that
+            lack something, or a text that tells the steps left where ``show_time`` denies it.
     """
+    _check_rules(rules)
     starts = rules.starts()
     _sums_to_one(p for p, _ in starts)
     layer: dict[Any, None] = dict.fromkeys(x for _, x in starts)
@@ -166,6 +172,17 @@ def tabulate(rules: Enumerable[Any], *, cap: int = 200_000) -> Table:
         start_X=start_X,
         reached_HX=reached_HX,
     )
+
+
+def _check_rules(rules: Enumerable[Any]) -> None:
+    who = type(rules).__name__
+    if lacking := [name for name in MEMBERS if not hasattr(rules, name)]:
+        raise ConfigError(f"{who} has no {lacking[0]}; rules of a game that can be listed have {', '.join(MEMBERS)}")
+    if rules.show_time or rules.horizon < 2:
+        return
+    for _, x in rules.starts():
+        if rules.text(x, rules.horizon) != rules.text(x, 1):  # policies would be asked about one time for all
+            raise ConfigError(f"{who}: the text of state {x!r} tells the steps left; set show_time = True")
 
 
 def _expand(

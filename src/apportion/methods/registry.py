@@ -21,7 +21,8 @@ from typing import Any, Literal
 from apportion.asks import Answer, Ask
 from apportion.credit import Credit
 from apportion.errors import ConfigError, DataError, UnknownName
-from apportion.methods.spec import LAWS, LEVELS, REQUIRED, MethodSpec
+from apportion.methods.declared import asks_of, check_declaration, check_plan_takes, check_takes
+from apportion.methods.spec import REQUIRED, MethodSpec
 
 ENTRY_POINTS = "apportion.methods"
 PACKAGE = "apportion.methods"
@@ -60,21 +61,19 @@ def register(
         scope: see `MethodSpec`; None = "group" where the law "local_to_group" holds, else "batch".
 
     Raises:
-        ConfigError: a bad or taken name, an unknown law, a positional parameter, a wide one that is none.
+        ConfigError: a bad or taken name, a kind, unit, column, resource or law that does not exist, a function that
+            takes something else, a wide parameter that is none.
     """
 
     def decorate(function: Callable[..., Credit]) -> Callable[..., Credit]:
         _check_name(name, function)
-        for law in holds:
-            if law not in LAWS:
-                raise ConfigError(f"{name}: no law named {law!r}; there are {', '.join(LAWS)}")
-        if unit not in LEVELS:
-            raise ConfigError(f"{name}: no unit named {unit!r}; there are {', '.join(LEVELS)}")
+        check_declaration(name, kind=kind, unit=unit, units=units, reads=reads, needs=needs, holds=holds)
+        check_takes(name, function, kind=kind, asks=plan is not None)
         if (plan is None) is not (not needs):
             raise ConfigError(f"{name}: a method that needs a resource has a plan, and only such a one")
         if plan is not None and (len(_positional(plan)) == 2) is not (most is not None):
             raise ConfigError(f"{name}: a plan that depends on answers, and only such a one, says the most it asks")
-        defaults = _defaults(name, function, positional=1 if plan is None else 2)
+        defaults = _defaults(function, positional=1 if plan is None else 2)
         if unknown := [key for key in wide or () if key not in defaults]:
             raise ConfigError(f"{name}: wide names {unknown[0]!r}, which the method does not take")
         asked = None if plan is None else _planned(name, plan, defaults)
@@ -85,7 +84,12 @@ def register(
             spec.check(data)
             if len(answers) != (plan is not None):
                 raise ConfigError(_how_to_ask(spec))
-            credit = function(data, *answers, **bound)
+            try:
+                credit = function(data, *answers, **bound)
+            except DataError as problem:
+                if name in str(problem) or type(problem) is not DataError:
+                    raise
+                raise DataError(f"{name}: {problem}") from problem  # an expression has several names
             if not isinstance(credit, Credit):
                 raise DataError(f"{name} returned a {type(credit).__name__}; a method returns apportion.Credit")
             if kind == "transform":
@@ -213,25 +217,19 @@ def _planned(
     name: str, plan: Callable[..., Sequence[Ask]], defaults: Mapping[str, Any]
 ) -> Callable[..., Sequence[Ask]]:
     """The plan as callers see it: it is given every parameter of the method and takes those that it names."""
-    takes = [p for p in inspect.signature(plan).parameters if p not in _positional(plan)]
-    if unknown := [p for p in takes if p not in defaults]:
-        raise ConfigError(f"{name}: its plan takes {unknown[0]!r}, which the method does not; name them alike")
+    takes = [p for key, p in inspect.signature(plan).parameters.items() if key not in _positional(plan)]
+    check_plan_takes(name, takes, defaults)
 
     @functools.wraps(plan)
     def planned(*data: Any, **params: Any) -> Sequence[Ask]:
-        return plan(*data, **{key: params[key] for key in takes})
+        return asks_of(name, plan(*data, **{p.name: params[p.name] for p in takes}))
 
     return planned
 
 
-def _defaults(name: str, function: Callable[..., Any], *, positional: int) -> dict[str, Any]:
-    parameters = list(inspect.signature(function).parameters.values())
-    out = {}
-    for parameter in parameters[positional:]:
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            raise ConfigError(f"{name}: parameter {parameter.name!r} must be keyword-only; put a * before it")
-        out[parameter.name] = REQUIRED if parameter.default is inspect.Parameter.empty else parameter.default
-    return out
+def _defaults(function: Callable[..., Any], *, positional: int) -> dict[str, Any]:
+    parameters = list(inspect.signature(function).parameters.values())[positional:]
+    return {p.name: REQUIRED if p.default is inspect.Parameter.empty else p.default for p in parameters}
 
 
 def _with_params(credit: Credit, name: str, bound: Mapping[str, Any]) -> dict[str, Any]:

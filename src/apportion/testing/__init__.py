@@ -26,6 +26,7 @@ from apportion.testing.always import (
     check_trajectory_order,
     check_unknown_members,
 )
+from apportion.testing.asking import check_asks, check_missing_answers
 from apportion.testing.laws import (
     LAW_CHECKS,
     check_local_to_group,
@@ -36,6 +37,7 @@ from apportion.testing.laws import (
     check_sums_to_outcome,
     check_zero_mean_per_group,
 )
+from apportion.testing.masks import check_left_out_stays_out
 from apportion.testing.run import ALWAYS_CHECKS, check_method, checks_for, levels_for, run_check
 from apportion.testing.sample import random_trajectories, random_units
 from apportion.testing.subject import Method
@@ -44,14 +46,17 @@ __all__ = [
     "ALWAYS_CHECKS",
     "LAW_CHECKS",
     "Method",
+    "check_asks",
     "check_context_tokens",
     "check_forks",
     "check_group_names",
     "check_is_pure",
+    "check_left_out_stays_out",
     "check_local_to_group",
     "check_local_to_trajectory",
     "check_made_again",
     "check_method",
+    "check_missing_answers",
     "check_missing_columns",
     "check_one_number_per_unit",
     "check_parts_add_up",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ from apportion.units import Units
 ROUNDS = 1000
 """An adaptive plan that asks more often than this never ends."""
 
+Answering = Callable[[Ask, Units], Answer]
+"""Who answers a method under test: an ask about these units in, its answer out."""
+
 
 def pretend(ask: Ask, rollout: Trajectory) -> Answer:
     """An answer with all the samples that were asked for; equal for asks of equal content.
@@ -43,7 +46,12 @@ def pretend(ask: Ask, rollout: Trajectory) -> Answer:
     return Answer(ask, tuple(_sample(ask, rollout, rng) for _ in range(samples_of(ask))))
 
 
-def credit_of(spec: MethodSpec, units: Units, params: Mapping[str, Any]) -> Credit:
+def all_answered(ask: Ask, units: Units) -> Answer:
+    """A pretended answer for every ask."""
+    return pretend(ask, units.batch.trajectories[traj_of(ask)])
+
+
+def credit_of(spec: MethodSpec, units: Units, params: Mapping[str, Any], answering: Answering = all_answered) -> Credit:
     """Credit by a registered method; one that asks gets pretended answers, round after round."""
     if spec.plan is None:
         return spec.call(units, **params)
@@ -52,7 +60,7 @@ def credit_of(spec: MethodSpec, units: Units, params: Mapping[str, Any]) -> Cred
     answers: list[Answer] = []
     for _ in range(ROUNDS):
         asks: Sequence[Ask] = spec.plan(units, answers, **bound) if spec.adaptive else spec.plan(units, **bound)
-        answers += [pretend(ask, units.batch.trajectories[traj_of(ask)]) for ask in asks]
+        answers += [answering(ask, units) for ask in asks]
         if not asks or not spec.adaptive:
             return spec.call(units, answers, **params)
     raise AssertionError(f"its plan still asks after {ROUNDS} rounds; it must come to an end")
@@ -67,7 +75,7 @@ def _sample(ask: Ask, rollout: Trajectory, rng: np.random.Generator) -> Any:
             drawn = [None if rng.random() < 0.1 else float(rng.integers(0, 11)) for _ in units]
             return Verdict(tuple(drawn), scale=(0.0, 10.0))
         case Logprob(at=at, until=until, target=target):
-            end = _sampled(rollout.steps[at.step]) if until is None else until
+            end = sampled(rollout.steps[at.step]) if until is None else until
             size = max(1, len((target or "").split())) if target is not None else end - at.token
             return tuple((-rng.exponential(size=size)).tolist())
         case Attend(spans=spans):
@@ -99,5 +107,6 @@ def _words(step: Step) -> list[str]:
     return (step.action or "").split() if step.ids is None else list(map(str, step.ids))
 
 
-def _sampled(step: Step) -> int:
+def sampled(step: Step) -> int:
+    """Tokens, or words, that the policy sampled in a step."""
     return len(_words(step))

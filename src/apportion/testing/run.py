@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from apportion.methods.spec import LEVELS
-from apportion.testing import always
+from apportion.testing import always, asking, masks
 from apportion.testing.laws import LAW_CHECKS
 from apportion.testing.sample import random_units
 from apportion.testing.subject import Method, subject_of
@@ -26,8 +26,12 @@ ALWAYS_CHECKS: tuple[Check, ...] = (
     always.check_missing_columns,
     always.check_reads_are_declared,
     always.check_made_again,
+    masks.check_left_out_stays_out,
+    asking.check_asks,
+    asking.check_missing_answers,
 )
-"""Checks for every method. The last three need a declaration and pass a function that is not registered."""
+"""Checks for every method. The last six need a declaration and pass a function that is not registered; the last three
+are about transforms and about methods that ask."""
 
 SEEDS = range(24)
 

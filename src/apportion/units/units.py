@@ -206,7 +206,8 @@ class Units:
                     f"{who}: no unit column is named {column!r}; there are {', '.join(COLUMNS)} and column:NAME"
                 )
             value = getattr(self, column)
-            absent = value is None or (column == "agent_S" and not any(value)) or (column in NAMED and not value)
+            nobody = column == "agent_S" and len(self) > 0 and not any(value)
+            absent = value is None or nobody or (column in NAMED and not value)
             if absent or (column == "reward_S" and not self.batch.scored_N.any()):
                 raise DataError(
                     f"{who} reads {column}, which the units (cut by {self.level}) lack; {COLUMNS[column]}"
