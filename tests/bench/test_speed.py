@@ -112,6 +112,9 @@ def test_absent_peers_leave_one_row_of_our_own_numbers():
     assert (row.ratio, row.difference, row.mismatch) == (None, None, False)
     assert row.seconds > 0
     assert remarks([row]) == ["no comparison with others: nowhere", "no comparison with them: not installed"]
+    same = dict.fromkeys(("their loop", "their lines"), "not installed")
+    (row,) = measure(Comparison("kernel", "batch", 3, "thing", same, {"ours": ours}), 1)
+    assert remarks([row]) == ["no comparison with their lines, their loop: not installed"]
     assert "absent" in shown([row])
 
 
@@ -479,5 +482,5 @@ def test_seconds_are_written_with_three_digits():
 def test_all_cases_run_without_any_peer(capsys):
     assert command.main(["--quick", "--rounds", "1"]) == 0
     text = capsys.readouterr().out
-    assert "no comparison with verl: verl/trainer/ppo/core_algos.py is not installed" in text
+    assert "no comparison with verl, verl vectorised, verl's loop: verl/trainer/ppo/core_algos.py is not" in text
     assert "no comparison with verl-agent: gigpo/core_gigpo.py is not installed" in text

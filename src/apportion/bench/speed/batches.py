@@ -8,13 +8,14 @@ long      64 rollouts of 60k to 100k tokens
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from apportion.numerics import Array, BoolArray, IntArray
+from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 
 KINDS = ("math", "agentic", "long")
 
@@ -103,12 +104,7 @@ class StepRows:
 def step_rows(tasks: int, rollouts: int, steps: int, *, states: int = 60, seed: int = 0) -> StepRows:
     """Observations of 300 to 2,000 characters that recur with a heavy tail; a third of them carry a small edit."""
     rng = np.random.default_rng(seed)
-    words = ["".join(rng.choice(list("etaoinshrdlu"), size=int(k))) for k in rng.integers(2, 10, size=1500)]
-
-    def text(length: int) -> str:
-        picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
-        return " ".join(words[i] for i in picked)[:length]
-
+    text = prose(rng)
     task, traj, state = [], [], []
     for t in range(tasks):
         head = text(int(rng.integers(150, 400)))
@@ -122,10 +118,24 @@ def step_rows(tasks: int, rollouts: int, steps: int, *, states: int = 60, seed: 
                 state.append(seen + edit)
     reward = np.zeros(len(task))
     reward[steps - 1 :: steps] = rng.random(tasks * rollouts) < 0.4
-    return StepRows(_objects(task), _objects(traj), _objects(state), reward, steps)
+    return StepRows(objects(task), objects(traj), objects(state), reward, steps)
 
 
-def _objects(items: list[str]) -> Array:
+def prose(
+    rng: np.random.Generator, letters: str = "etaoinshrdlu", share: FloatArray | None = None
+) -> Callable[[int], str]:
+    """A writer of texts of so many characters, whose words have the frequencies of language; ``share``: of letters."""
+    words = ["".join(rng.choice(list(letters), size=int(k), p=share)) for k in rng.integers(2, 10, size=1500)]
+
+    def text(length: int) -> str:
+        picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
+        return " ".join(words[i] for i in picked)[:length]
+
+    return text
+
+
+def objects(items: list[str]) -> Array:
+    """Texts as hosts hold them, one object each."""
     out = np.empty(len(items), dtype=object)
     out[:] = items
     return out
@@ -134,12 +144,7 @@ def _objects(items: list[str]) -> Array:
 def jsonl_of_steps(path: Path, size: int, *, seed: int = 0) -> int:
     """A file of ``size`` bytes or a little more: agents of 10 to 50 steps, text only. Returns the number of steps."""
     rng = np.random.default_rng(seed)
-    words = ["".join(rng.choice(list("etaoinshrdlu"), size=int(k))) for k in rng.integers(2, 10, size=1500)]
-
-    def text(length: int) -> str:
-        picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
-        return " ".join(words[i] for i in picked)[:length]
-
+    text = prose(rng)
     seen = [text(int(rng.integers(300, 2000))) for _ in range(400)]
     said = [text(int(rng.integers(50, 300))) for _ in range(400)]
     steps = 0

@@ -32,6 +32,7 @@ class Contender:
         run: the call that is timed.
         value: turns its result into the array that every peer's must equal.
         floor: smallest ratio to reach, by peer name.
+        slowest: most CPU seconds allowed for an item.
         limit: the same bytes read and written without arithmetic; None where memory is not what limits.
         ceiling: largest multiple of the limit allowed.
         half: the same call on half the input, for the growth.
@@ -42,6 +43,7 @@ class Contender:
     run: Run
     value: Callable[[Any], Array]
     floor: Mapping[str, float] = field(default_factory=dict)
+    slowest: float | None = None
     limit: Run | None = None
     ceiling: float | None = None
     half: Run | None = None
@@ -72,7 +74,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; times in CPU seconds."""
+    """One line of the table; times in CPU seconds. ``absent`` holds the peers that are not here, and why."""
 
     kernel: str
     contender: str
@@ -84,6 +86,7 @@ class Row:
     peer_seconds: float | None
     ratio: float | None
     floor: float | None
+    slowest: float | None
     numpy_ratio: float | None
     limit_seconds: float | None
     times_limit: float | None
@@ -92,7 +95,7 @@ class Row:
     steepest: float | None
     difference: float | None
     tolerance: float
-    absent: str
+    absent: Mapping[str, str]
 
     @property
     def mismatch(self) -> bool:
@@ -103,6 +106,11 @@ class Row:
     def below_floor(self) -> bool:
         """The ratio is smaller than promised."""
         return self.floor is not None and self.ratio is not None and self.ratio < self.floor
+
+    @property
+    def too_slow(self) -> bool:
+        """An item takes longer than promised."""
+        return self.slowest is not None and self.seconds / self.items > self.slowest
 
     @property
     def above_ceiling(self) -> bool:
@@ -116,7 +124,8 @@ class Row:
 
 
 def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Iterator[Row]:
-    """Compare values, then time everything of one comparison side by side.
+    """Compare values, then time everything of one comparison side by side: a row for each of ours and each peer that is
+    here, or one row for each of ours where no peer is.
 
     Args:
         comparison: what to measure.
@@ -124,6 +133,7 @@ def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Itera
         goals: judge floors and ceilings; they are meant for the full batches.
     """
     peers = {name: peer for name, peer in comparison.peers.items() if isinstance(peer, Peer)}
+    absent = {name: peer for name, peer in comparison.peers.items() if isinstance(peer, str)}
     theirs = {name: peer.value(peer.run()) for name, peer in peers.items()}
     differences = {
         (ours, name): difference(contender.value(contender.run()), value)
@@ -145,8 +155,7 @@ def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Itera
         ours, limit, half = (seconds.get((kind, name)) for kind in ("ours", "limit", "half"))
         numpy_alone = seconds.get(("numpy", name))
         assert ours is not None
-        for peer_name in comparison.peers or {"": ""}:
-            told = comparison.peers.get(peer_name, "nobody to compare with")
+        for peer_name in peers or ("",):
             other = seconds.get(("peer", peer_name))
             yield Row(
                 kernel=comparison.kernel,
@@ -159,6 +168,7 @@ def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Itera
                 peer_seconds=other,
                 ratio=None if other is None else other / ours,
                 floor=contender.floor.get(peer_name) if goals else None,
+                slowest=contender.slowest if goals else None,
                 numpy_ratio=None if numpy_alone is None else numpy_alone / ours,
                 limit_seconds=limit,
                 times_limit=None if limit is None else ours / limit,
@@ -167,7 +177,7 @@ def measure(comparison: Comparison, rounds: int, *, goals: bool = True) -> Itera
                 steepest=contender.steepest if goals else None,
                 difference=differences.get((name, peer_name)),
                 tolerance=comparison.tolerance,
-                absent=told if isinstance(told, str) else "",
+                absent=absent,
             )
 
 
@@ -182,18 +192,23 @@ def difference(ours: Array, theirs: Array) -> float:
         return float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
 
 
-def without_numba(run: Run) -> Run:
-    """The same call on the NumPy kernels."""
+def under(variable: str, value: str, run: Run) -> Run:
+    """The same call with an environment variable of this value, which is as before afterwards."""
 
-    def plain() -> Any:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = "0"
+    def call() -> Any:
+        before = os.environ.get(variable)
+        os.environ[variable] = value
         try:
             return run()
         finally:
             if before is None:
-                del os.environ[VARIABLE]
+                del os.environ[variable]
             else:
-                os.environ[VARIABLE] = before
+                os.environ[variable] = before
 
-    return plain
+    return call
+
+
+def without_numba(run: Run) -> Run:
+    """The same call on the NumPy kernels."""
+    return under(VARIABLE, "0", run)

@@ -6,9 +6,13 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from apportion.bench.speed.compare import Comparison
 from apportion.bench.speed.peers import Peers
+from apportion.bench.speed.stand_ins import Absent
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,17 @@ class Setting:
 
     peers: Peers
     quick: bool = False
+
+    def beside_torch(self, load: Callable[[Peers], Found]) -> Found | str:
+        """What is loaded of a peer that computes with torch, which then has one thread; or the reason why not."""
+        try:
+            import torch
+
+            found = load(self.peers)
+        except (Absent, ImportError) as reason:
+            return str(reason)
+        torch.set_num_threads(1)
+        return found
 
 
 Case = Callable[[Setting], Iterator[Comparison]]

@@ -14,7 +14,7 @@ from rich.table import Table
 from apportion.bench.speed.compare import Row
 from apportion.bench.speed.peers import Peers, versions
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -30,8 +30,8 @@ def table(rows: Sequence[Row]) -> Table:
             row.contender,
             row.batch,
             seconds(row.seconds),
-            seconds(row.seconds / row.items),
-            f"{row.peer} {seconds(row.peer_seconds)}" if row.peer_seconds is not None else f"no {row.peer or 'peer'}",
+            _per_item(row),
+            f"{row.peer} {seconds(row.peer_seconds)}" if row.peer else "absent" if row.absent else "none",
             _bounded(row.ratio, row.floor, "≥", short=row.below_floor),
             "" if row.numpy_ratio is None else f"{row.numpy_ratio:.1f}",
             _bounded(row.times_limit, row.ceiling, "≤", short=row.above_ceiling),
@@ -43,21 +43,34 @@ def table(rows: Sequence[Row]) -> Table:
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Sentences below the table: absent peers, wrong values, what fell short."""
-    out = [f"no comparison with {peer}: {why}" for peer, why in sorted({(r.peer, r.absent) for r in rows if r.absent})]
+    absent: dict[str, set[str]] = {}
     for row in rows:
-        who = f"{row.kernel}, {row.contender}, {row.batch}"
+        for peer, why in row.absent.items():
+            absent.setdefault(why, set()).add(peer)
+    out = sorted(f"no comparison with {', '.join(sorted(peers))}: {why}" for why, peers in absent.items())
+    for row in rows:
         if row.mismatch:
             gap = f"{row.difference:.2g} (allowed {row.tolerance:g})"
-            out.append(f"WRONG VALUES: {who} differs from {row.peer} by {gap}")
+            out.append(f"WRONG VALUES: {_who(row)} differs from {row.peer} by {gap}")
         elif row.below_floor:
-            out.append(f"short of its goal: {who} is {row.ratio:.3g} times as fast as {row.peer}, not {row.floor:g}")
-    for row in {(row.kernel, row.contender, row.batch): row for row in rows if row.above_ceiling}.values():
-        who = f"{row.kernel}, {row.contender}, {row.batch}"
-        out.append(f"short of its goal: {who} takes {row.times_limit:.3g} times the limit, not {row.ceiling:g}")
-    for row in {(row.kernel, row.contender, row.batch): row for row in rows if row.too_steep}.values():
-        who = f"{row.kernel}, {row.contender}, {row.batch}"
-        out.append(f"short of its goal: {who} costs {row.growth:.3g} times as much when doubled, not {row.steepest:g}")
+            out.append(_short(row, f"is {row.ratio:.3g} times as fast as {row.peer}, not {row.floor:g}"))
+    for row in {_who(row): row for row in rows}.values():  # these are the same beside every peer
+        if row.too_slow:
+            took = f"{seconds(row.seconds / row.items)} a {row.item}, not {seconds(row.slowest)}"
+            out.append(_short(row, f"takes {took}"))
+        if row.above_ceiling:
+            out.append(_short(row, f"takes {row.times_limit:.3g} times the limit, not {row.ceiling:g}"))
+        if row.too_steep:
+            out.append(_short(row, f"costs {row.growth:.3g} times as much when doubled, not {row.steepest:g}"))
     return out
+
+
+def _who(row: Row) -> str:
+    return f"{row.kernel}, {row.contender}, {row.batch}"
+
+
+def _short(row: Row, how: str) -> str:
+    return f"short of its goal: {_who(row)} {how}"
 
 
 def as_json(rows: Sequence[Row], peers: Peers, *, quick: bool) -> dict[str, Any]:
@@ -80,7 +93,7 @@ def as_json(rows: Sequence[Row], peers: Peers, *, quick: bool) -> dict[str, Any]
                 "difference": row.difference if np.isfinite(row.difference or 0.0) else None,  # JSON has no NaN
                 "share_of_limit": None if row.times_limit is None else 1 / row.times_limit,
                 "mismatch": row.mismatch,
-                "short": row.below_floor or row.above_ceiling or row.too_steep,
+                "short": row.below_floor or row.too_slow or row.above_ceiling or row.too_steep,
             }
             for row in rows
         ],
@@ -95,6 +108,12 @@ def seconds(value: float | None) -> str:
         if value >= factor:
             return f"{value / factor:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
+
+
+def _per_item(row: Row) -> str:
+    text = seconds(row.seconds / row.items)
+    text += f" (≤ {seconds(row.slowest)})" if row.slowest is not None else ""
+    return f"[red]{text}[/red]" if row.too_slow else text
 
 
 def _bounded(value: float | None, bound: float | None, sign: str, *, short: bool) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from apportion.bench.speed.batches import KINDS, Tokens, tokens
 from apportion.bench.speed.compare import Comparison, Contender, Peer, without_numba
 from apportion.bench.speed.limit import traffic
-from apportion.bench.speed.peers import Absent
+from apportion.bench.speed.peers import Peers
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics import (
     AdvantagesAndReturns,
@@ -50,13 +50,11 @@ def _full(b: Tokens, setting: Setting) -> Comparison:
         return np.stack([_sampled(b, x) for x in result])
 
     def verl() -> Peer | str:
-        try:
-            import torch
+        core = setting.beside_torch(Peers.verl)
+        if isinstance(core, str):
+            return core
+        import torch
 
-            core = setting.peers.verl()
-        except (Absent, ImportError) as reason:
-            return str(reason)
-        torch.set_num_threads(1)
         reward, values, mask = (torch.from_numpy(x.astype(np.float32)) for x in padded)
         return Peer(
             lambda: core.compute_gae_advantage_return(reward, values, mask, 1.0, LAM),
@@ -106,13 +104,11 @@ def _alone(b: Tokens, setting: Setting) -> Comparison:
     seg_X, half_seg_X = b.seg_of_X, half_b.seg_of_X
 
     def trl() -> Peer | str:
-        try:
-            import torch
+        lines = setting.beside_torch(Peers.trl_gae)
+        if isinstance(lines, str):
+            return lines
+        import torch
 
-            lines = setting.peers.trl_gae()
-        except (Absent, ImportError) as reason:
-            return str(reason)
-        torch.set_num_threads(1)
         reward, values, _ = (torch.from_numpy(x) for x in padded)
         args = SimpleNamespace(gamma=1.0, lam=LAM)
         return Peer(
@@ -139,13 +135,14 @@ def _alone(b: Tokens, setting: Setting) -> Comparison:
                 value=lambda result: _sampled(b, result),
                 floor={"TRL's lines": 40.0} if b.kind == "math" else {},
                 limit=limit,
-                ceiling=6.0,
+                ceiling=4.0,
                 half=half,
             ),
             "packed, NumPy alone": Contender(
                 run=without_numba(packed),
                 value=lambda result: _sampled(b, result),
                 floor={"TRL's lines": 8.0},
+                slowest=20e-9,
                 limit=limit,
                 half=without_numba(half),
                 compiled=False,

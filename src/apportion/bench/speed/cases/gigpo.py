@@ -11,7 +11,7 @@ import numpy as np
 from apportion.assign import assign
 from apportion.bench.speed.batches import StepRows, step_rows
 from apportion.bench.speed.compare import Comparison, Contender, Peer
-from apportion.bench.speed.peers import Absent, quietly
+from apportion.bench.speed.peers import Peers, quietly
 from apportion.bench.speed.registry import Setting, case
 from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import Array, IntArray, centre, labels, to_go
@@ -26,13 +26,7 @@ EPSILON = 1e-6
 def gigpo_cases(setting: Setting) -> Iterator[Comparison]:
     """Step returns, exact grouping, step normalisation, the whole advantage on tokens."""
     rows = step_rows(2 if setting.quick else 16, 8, 50)
-    try:
-        import torch
-
-        peer: Any = setting.peers.gigpo()
-        torch.set_num_threads(1)
-    except (Absent, ImportError) as reason:
-        peer = str(reason)
+    peer: Any = setting.beside_torch(Peers.gigpo)
     yield _returns(rows, peer)
     yield _grouping(rows, peer)
     yield _step_norm(rows, peer)
@@ -75,6 +69,7 @@ def _returns(rows: StepRows, peer: Any) -> Comparison:
             value=lambda result: result,
             floor={PEER: 200.0},
             half=lambda: step_returns(half),
+            steepest=2.3,
         ),
     )
 

@@ -14,13 +14,15 @@ import numpy as np
 
 from apportion.bench.speed.compare import Comparison, Contender, Peer
 from apportion.bench.speed.limit import traffic
-from apportion.bench.speed.peers import Absent
+from apportion.bench.speed.peers import Peers
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics import Array, gram_table, mark_grams
 from apportion.units.phrases import Phrases
 
 VOCABULARY = 151_643
 ROW = 4000
+SLOWEST = 1 / 60e6
+"""Seconds a byte of text: 60 MB/s."""
 TRL, SETS, REGEX = "TRL's HICRA branch", "n-gram sets", "one alternation of re"
 
 
@@ -60,6 +62,7 @@ def _ids(n: int, setting: Setting, *, trl: bool = False, sets: bool = True) -> C
                 run=run,
                 value=lambda mask: mask,
                 floor={TRL: 500.0, SETS: 100.0},
+                slowest=12e-9,
                 limit=traffic([ids], [np.bool_]),
                 half=lambda: mark_grams(ids[:half_n], half_bounds, table),
             )
@@ -70,13 +73,11 @@ def _ids(n: int, setting: Setting, *, trl: bool = False, sets: bool = True) -> C
 
 def _trl(ids: Array, grams: list[tuple[int, ...]], setting: Setting) -> Peer | str:
     """The branch takes rows of equal length, padded as a trainer has them."""
-    try:
-        import torch
+    function = setting.beside_torch(Peers.hicra)
+    if isinstance(function, str):
+        return f"{function}; the branch is huggingface/trl pull request 4997"
+    import torch
 
-        function = setting.peers.hicra()
-    except (Absent, ImportError) as reason:
-        return f"{reason}; the branch is huggingface/trl pull request 4997"
-    torch.set_num_threads(1)
     by_length: dict[int, list[list[int]]] = {}
     for gram in grams:
         by_length.setdefault(len(gram), []).append(list(gram))
@@ -124,6 +125,7 @@ def _text(words: int) -> Comparison:
                 run=lambda: matcher.places(text),
                 value=lambda found: _covered([(place.start, place.end) for place in found], len(text)),
                 floor={REGEX: 30.0},
+                slowest=SLOWEST,
                 half=lambda: matcher.places(half),
                 compiled=False,
             ),
@@ -131,6 +133,7 @@ def _text(words: int) -> Comparison:
                 run=lambda: matcher.covered(pieces),
                 value=lambda mask: _by_character(mask, pieces, wanted),
                 floor={REGEX: 30.0},
+                slowest=SLOWEST,
                 compiled=False,
             ),
         },

@@ -16,7 +16,7 @@ from apportion.assign import assign
 from apportion.bench.speed.batches import Tokens, tokens
 from apportion.bench.speed.compare import Comparison, Contender, Peer
 from apportion.bench.speed.limit import fill, traffic
-from apportion.bench.speed.peers import Absent
+from apportion.bench.speed.peers import Peers
 from apportion.bench.speed.registry import Setting, case
 from apportion.data import Batch, Step, Trajectory
 from apportion.numerics import Array, centre, labels, to_go_whitened
@@ -116,13 +116,11 @@ def _reinforce_pp(b: Tokens, setting: Setting) -> Comparison:
     units, half_units = (_units(x) for x in (b, half))
 
     def verl() -> Peer | str:
-        try:
-            import torch
+        core = setting.beside_torch(Peers.verl)
+        if isinstance(core, str):
+            return core
+        import torch
 
-            core = setting.peers.verl()
-        except (Absent, ImportError) as reason:
-            return str(reason)
-        torch.set_num_threads(1)
         reward, mask = (
             torch.from_numpy(b.padded(b.reward_X)),
             torch.from_numpy(b.padded(b.sampled_X.astype(np.float32))),
@@ -170,13 +168,11 @@ def _units(b: Tokens) -> Units:
 def _verl(
     setting: Setting, functions: tuple[str, str], reward: Array, mask: Array, names: Array, value: Any = None
 ) -> dict[str, Peer | str]:
-    try:
-        import torch
+    core = setting.beside_torch(Peers.verl)
+    if isinstance(core, str):
+        return {LOOP: core, VECTORISED: core}
+    import torch
 
-        core = setting.peers.verl()
-    except (Absent, ImportError) as reason:
-        return {LOOP: str(reason), VECTORISED: str(reason)}
-    torch.set_num_threads(1)
     rewards, masks = torch.from_numpy(reward), torch.from_numpy(mask)
 
     def peer(name: str) -> Peer:

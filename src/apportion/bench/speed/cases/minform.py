@@ -12,7 +12,6 @@ import numpy as np
 from apportion.bench.speed.batches import tokens
 from apportion.bench.speed.compare import Comparison, Contender, Peer
 from apportion.bench.speed.limit import fill
-from apportion.bench.speed.peers import Absent
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics import Array, FloatArray, IntArray, seg_sum, to_go
 from apportion.numerics.minform import grid_min, min_form
@@ -97,13 +96,12 @@ def _on_tokens(b: Steps, return_S: FloatArray) -> Array:
 
 
 def _peers(b: Steps, setting: Setting) -> list[Peer | str]:
-    try:
-        import torch
+    found = setting.beside_torch(lambda peers: (peers.pure_weighting(), peers.pure().compute_rloo_outcome_advantage))
+    if isinstance(found, str):
+        return [found] * 3
+    import torch
 
-        weighting, rloo = setting.peers.pure_weighting(), setting.peers.pure().compute_rloo_outcome_advantage
-    except (Absent, ImportError) as reason:
-        return [str(reason)] * 3
-    torch.set_num_threads(1)
+    weighting, rloo = found
     real = np.arange(b.width) < b.length_N[:, None]
     ends = np.zeros(int(b.length_N.sum()), dtype=bool)
     ends[np.cumsum(b.tokens_S) - 1] = True

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from apportion.bench.speed.compare import Comparison, Contender, Peer, without_numba
+from apportion.bench.speed.compare import Comparison, Contender, Peer, Run, under, without_numba
 from apportion.bench.speed.limit import fill
-from apportion.bench.speed.peers import Absent
+from apportion.bench.speed.peers import Peers
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics import Array, IntArray
 from apportion.numerics.kernels import THRESHOLD, VARIABLE
@@ -53,9 +52,8 @@ def prefix_cases(setting: Setting) -> Iterator[Comparison]:
         "short prefixes", samples(prompts, 8, 1000, 8192), setting, fork=True, floor={FORK: 500.0}, ceiling=4.0
     )
     yield _comparison("tree", samples(4, 8, 512, 1024, tree=True), setting, fork=True, floor={FORK: 5000.0})
-    yield _comparison(
-        "tree", samples(2 if setting.quick else 16, 8, 1000, 8192, tree=True), setting, fork=False, floor={TRIE: 200.0}
-    )
+    large = samples(2 if setting.quick else 16, 8, 1000, 8192, tree=True)
+    yield _comparison("tree", large, setting, fork=False, floor={TRIE: 200.0}, slowest=12e-9)
 
 
 def samples(prompts: int, size: int, low: int, high: int, *, tree: bool = False, seed: int = 0) -> Samples:
@@ -84,21 +82,9 @@ def changes(b: Samples) -> Array:
     return out
 
 
-def compiled(b: Samples) -> Callable[[], Array]:
+def compiled(b: Samples) -> Run:
     """The same with the compiled kernels, which a batch below their threshold gets only where the user asks."""
-
-    def run() -> Array:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = "1"
-        try:
-            return changes(b)
-        finally:
-            if before is None:
-                del os.environ[VARIABLE]
-            else:
-                os.environ[VARIABLE] = before
-
-    return run
+    return under(VARIABLE, "1", lambda: changes(b))
 
 
 def trie(b: Samples) -> Array:
@@ -133,6 +119,7 @@ def _comparison(
     fork: bool,
     floor: dict[str, float],
     ceiling: float | None = None,
+    slowest: float | None = None,
 ) -> Comparison:
     half = b.first_half()
     peers: dict[str, Peer | str] = {FORK: _fork(b, setting)} if fork else {}
@@ -144,6 +131,7 @@ def _comparison(
             run=lambda: changes(b),
             value=lambda result: result,
             floor=floor,
+            slowest=slowest,
             limit=limit,
             ceiling=ceiling,
             half=lambda: changes(half),
@@ -151,7 +139,7 @@ def _comparison(
         "runs, NumPy alone": Contender(
             run=without_numba(lambda: changes(b)),
             value=lambda result: result,
-            floor={FORK: 20.0, TRIE: 20.0},
+            floor={FORK: 20.0},
             limit=limit,
             half=without_numba(lambda: changes(half)),
             compiled=False,
@@ -178,13 +166,11 @@ def _comparison(
 
 def _fork(b: Samples, setting: Setting) -> Peer | str:
     """Its advantage is the rollout's place in its group plus the change; the former is taken off again."""
-    try:
-        import torch
+    theirs = setting.beside_torch(Peers.tempo)
+    if isinstance(theirs, str):
+        return theirs
+    import torch
 
-        theirs = setting.peers.tempo()
-    except (Absent, ImportError) as reason:
-        return str(reason)
-    torch.set_num_threads(1)
     n, width = len(b.length_N), int(b.length_N.max())
     real = np.arange(width) < b.length_N[:, None]
     ids = np.zeros((n, width), dtype=np.int64)

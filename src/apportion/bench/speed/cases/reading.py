@@ -7,7 +7,6 @@ them at the end. It checks nothing. A second comparison holds our whole reader a
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from apportion.bench.speed.batches import jsonl_of_steps, jsonl_of_tokens
-from apportion.bench.speed.compare import Comparison, Contender, Peer, Run
+from apportion.bench.speed.compare import Comparison, Contender, Peer, Run, under
 from apportion.bench.speed.registry import Setting, case
 from apportion.data import Batch, read
 from apportion.data.simd import VARIABLE, fast_lines
@@ -59,7 +58,11 @@ def _against_equal_arrays(
 
     contenders = {
         "read": Contender(
-            run=lambda: read(whole), value=values, floor={JSON: floor}, half=lambda: read(half), compiled=False
+            run=lambda: read(whole),
+            value=values,
+            floor={JSON: floor} if fast else {},
+            half=lambda: read(half),
+            compiled=False,
         )
     }
     if fast:
@@ -96,15 +99,7 @@ def _against_parsing(path: Path, steps: int) -> Comparison:
 
 def without_simdjson(run: Run) -> Run:
     """The same call with the standard library's parser."""
-
-    def plain() -> Any:
-        os.environ[VARIABLE] = "0"
-        try:
-            return run()
-        finally:
-            del os.environ[VARIABLE]
-
-    return plain
+    return under(VARIABLE, "0", run)
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

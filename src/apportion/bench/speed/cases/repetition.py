@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from apportion.bench.speed.batches import prose
 from apportion.bench.speed.compare import Comparison, Contender, Peer, without_numba
-from apportion.bench.speed.peers import Absent
+from apportion.bench.speed.peers import Peers
 from apportion.bench.speed.registry import Setting, case
 from apportion.numerics.repetition import repetition
 
 PEER = "PURE's monitor"
 CHARACTERS = 4.2
 """Of a token, in English."""
+STEEPEST = 6**0.5
+"""Four times the length costs at most six times as much."""
 PHRASE = 200
 """Characters that a loop repeats."""
 
@@ -21,7 +24,7 @@ PHRASE = 200
 @case("repetition")
 def repetition_cases(setting: Setting) -> Iterator[Comparison]:
     """Texts of 1k, 4k and 16k tokens; so many of them that together they are worth compiling for."""
-    sizes = ((1, 16, 40.0, 2.0), (4, 4, 120.0, 5.0), (16, 1, 200.0, 10.0))
+    sizes = ((1, 16, 40.0, None), (4, 4, 120.0, 5.0), (16, 1, 200.0, None))
     for kind in ("prose", "loop"):
         for thousands, many, floor, plain in sizes[:1] if setting.quick else sizes:
             length = int(thousands * 1000 * CHARACTERS)
@@ -32,23 +35,18 @@ def repetition_cases(setting: Setting) -> Iterator[Comparison]:
 def text(kind: str, length: int, seed: int) -> str:
     """Words with the frequencies of language; a loop is a phrase of them again and again."""
     rng = np.random.default_rng(seed)
-    signs = np.array(list("etaoinshrdlcumwfgypbvkjxqz"))
-    words = ["".join(rng.choice(signs, size=int(k))) for k in rng.integers(2, 10, size=1500)]
-    picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
-    prose = " ".join(words[i] for i in picked)
-    return prose[:length] if kind == "prose" else (prose[:PHRASE] * (length // PHRASE + 1))[:length]
+    written = prose(rng, "etaoinshrdlcumwfgypbvkjxqz")(length)
+    return written if kind == "prose" else (written[:PHRASE] * (length // PHRASE + 1))[:length]
 
 
-def _comparison(batch: str, texts: list[str], setting: Setting, floor: float, plain: float) -> Comparison:
+def _comparison(batch: str, texts: list[str], setting: Setting, floor: float, plain: float | None) -> Comparison:
     half = [part[: len(part) // 2] for part in texts]
     peer: Peer | str
-    try:
-        import torch  # noqa: F401  the file imports it, and must find the real one
-
-        theirs = setting.peers.pure_repetition()
+    theirs = setting.beside_torch(Peers.pure_repetition)  # its file imports torch, and must find the real one
+    if isinstance(theirs, str):
+        peer = theirs
+    else:
         peer = Peer(lambda: [theirs(part) for part in texts], lambda result: np.array(result))
-    except (Absent, ImportError) as reason:
-        peer = str(reason)
     return Comparison(
         kernel="PURE repetition",
         batch=batch,
@@ -61,11 +59,12 @@ def _comparison(batch: str, texts: list[str], setting: Setting, floor: float, pl
                 value=lambda result: result,
                 floor={PEER: floor},
                 half=lambda: repetition(half),
+                steepest=STEEPEST,
             ),
             "NumPy alone": Contender(
                 run=without_numba(lambda: repetition(texts)),
                 value=lambda result: result,
-                floor={PEER: plain},
+                floor={} if plain is None else {PEER: plain},
                 half=without_numba(lambda: repetition(half)),
                 compiled=False,
             ),

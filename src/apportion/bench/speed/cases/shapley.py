@@ -15,6 +15,8 @@ from apportion.numerics.shapley import exact, fold_permutations, plan_permutatio
 
 PEER, SAMPLED = "shapiq exact", "shapiq permutations"
 GAMES = 128
+FEWEST = 200
+"""Value calls from which their overhead has a goal; below, it is the price of a call of ours."""
 
 
 @case("shapley")
@@ -125,6 +127,7 @@ def _sampled(n: int, orders: int) -> Comparison:
                 run=ours,
                 value=lambda result: result.sum(keepdims=True),
                 floor={SAMPLED: 6.0},
+                slowest=1e-6 if calls >= FEWEST else None,
                 compiled=False,
             )
         },

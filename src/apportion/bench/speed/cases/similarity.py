@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from apportion.bench.speed.batches import objects, prose
 from apportion.bench.speed.compare import Comparison, Contender, Peer, Run
-from apportion.bench.speed.peers import Absent, quietly
+from apportion.bench.speed.peers import Peers, quietly
 from apportion.bench.speed.registry import Setting, case
-from apportion.numerics import Array, labels
+from apportion.numerics import labels
 from apportion.units import Blocks, similar
 
 PEER = "verl-agent"
@@ -22,13 +23,7 @@ STEEPEST = 3.5
 @case("similarity")
 def similarity_cases(setting: Setting) -> Iterator[Comparison]:
     """One task: states that are met again, and texts that all differ."""
-    try:
-        import torch
-
-        peer: Any = setting.peers.gigpo()
-        torch.set_num_threads(1)
-    except (Absent, ImportError) as reason:
-        peer = str(reason)
+    peer: Any = setting.beside_torch(Peers.gigpo)
     few, many = (60, 20) if setting.quick else (400, 100)
     yield _comparison("revisited", observations(few, distinct=False), peer, floor=50.0)
     yield _comparison("all distinct", observations(many, distinct=True), peer, floor=150.0)
@@ -49,13 +44,7 @@ def observations(n: int, *, distinct: bool, states: int = 60, seed: int = 0) -> 
     """Texts of 300 to 2,000 signs that begin alike: all different, or a few states with a heavy tail, some edited."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, len(LETTERS) + 1)
-    letters, share = np.array(list(LETTERS)), share / share.sum()
-    words = ["".join(rng.choice(letters, size=int(k), p=share)) for k in rng.integers(2, 10, size=1500)]
-
-    def text(length: int) -> str:
-        picked = np.minimum(rng.pareto(0.9, size=length // 2) * 12, len(words) - 1).astype(int)
-        return " ".join(words[i] for i in picked)[:length]
-
+    text = prose(rng, LETTERS, share / share.sum())
     head = text(int(rng.integers(150, 400)))
     pool = [f"{head} | {text(int(rng.integers(150, 1600)))}" for _ in range(n if distinct else states)]
     if distinct:
@@ -94,7 +83,7 @@ def _comparison(
     theirs: Peer | str = peer
     if not isinstance(peer, str):
         build = quietly(peer.build_step_group)
-        observation, task = _objects(texts), _objects(["task"] * len(texts))
+        observation, task = objects(texts), objects(["task"] * len(texts))
         theirs = Peer(lambda: build(observation, task, True, THRESHOLD), lambda result: labels(result))
     return Comparison(
         kernel="GiGPO similarity",
@@ -119,9 +108,3 @@ def _comparison(
             ),
         },
     )
-
-
-def _objects(items: list[str]) -> Array:
-    out = np.empty(len(items), dtype=object)
-    out[:] = items
-    return out
