@@ -65,10 +65,11 @@ class StopRun(ApportionError, RuntimeError):
         self.numbers = dict(numbers or {})
 
 
-def missing_extra(feature: str, package: str, extra: str) -> MissingExtra:
-    """The one sentence for an absent optional package."""
+def missing_extra(feature: str, package: str, extra: str, *, instead: str = "") -> MissingExtra:
+    """The one sentence for an absent optional package; ``instead`` is what can be done without it."""
     return MissingExtra(
         f"{feature} needs the package {package!r}, which is not installed; run `pip install 'apportion[{extra}]'`"
+        + (f", or {instead}" if instead else "")
     )
 
 

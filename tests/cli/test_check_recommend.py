@@ -143,7 +143,7 @@ def test_recommend_without_anything_that_fits_leaves_with_1(cli, tmp_path):
     code, out, _ = cli("recommend", tmp_path / "a.jsonl")
     assert code == 1
     assert "none of which has an outcome" in out
-    assert "no method fits\n\n" in out
+    assert "no method fits\n" in out
     assert out.count("--all says why") == 1
 
 

@@ -188,6 +188,26 @@ def test_nothing_is_written_when_something_is_wrong(cli, rollouts, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [rollouts.name]
 
 
+@pytest.mark.parametrize("command", [["convert"], ["assign", "--method", "grpo"]])
+def test_the_input_is_not_written_over(cli, rollouts, tmp_path, command):
+    before = rollouts.read_bytes()
+    (tmp_path / "there.jsonl").symlink_to(rollouts)
+    for out in (rollouts, tmp_path / "there.jsonl"):
+        code, _, err = cli(*command, rollouts, "--out", out)
+        assert code == 2
+        assert "is the input itself; give another name" in err
+    assert rollouts.read_bytes() == before
+
+
+def test_a_missing_extra_is_named_before_the_file_is_read(cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "broken.jsonl").write_text("{\n")
+    for suffix in (".parquet", ".jsonl.zst"):
+        code, _, err = cli("assign", tmp_path / "broken.jsonl", "--method", "grpo", "--out", tmp_path / f"c{suffix}")
+        assert code == 2
+        assert "needs the package 'pyarrow'" in err
+
+
 def test_skip_bad_leaves_out_and_counts(cli, rollouts, tmp_path):
     broken = tmp_path / "broken.jsonl"
     broken.write_text(rollouts.read_text() + "{oops\n")

@@ -26,6 +26,16 @@ def test_a_file_that_opens_offline(cli, credit, tmp_path):
     assert block_of((tmp_path / "maze.html").read_text(encoding="utf-8"), "index")["title"] == "left is right"
 
 
+def test_the_credit_is_not_written_over(cli, credit, tmp_path):
+    before = credit.read_bytes()
+    (tmp_path / "same.html").hardlink_to(credit)
+    for out in (credit, tmp_path / "same.html"):
+        code, _, err = cli("view", credit, "--out", out)
+        assert code == 2
+        assert "is the input itself; give another name" in err
+    assert credit.read_bytes() == before
+
+
 @pytest.mark.parametrize("option", ["--text", "--trajectory", "-t"])
 def test_one_trajectory_in_the_terminal(cli, credit, option):
     code, out, _ = cli("view", credit, option, "run 3")

@@ -15,6 +15,7 @@ from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
 from apportion.cli.models import load_model, predicted
 from apportion.cli.output import emit_json, progress, remark, table
+from apportion.cli.overwriting import keep_inputs
 from apportion.cli.params import method_params
 from apportion.cli.volume import assign_folder, is_folder, more_paths, no_folder_options
 from apportion.credit import Credit
@@ -93,6 +94,7 @@ def assign(
     if engine != "local":
         raise ConfigError(f"--engine {engine} credits a folder file by file; give --out FOLDER")
     if out is not None:
+        keep_inputs(out, [path])
         check_credit_path(out)
     model = None if values is None else load_model(values)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
@@ -116,6 +118,8 @@ def assign(
             remark(f"wrote {out}; look at it with `apportion view {out}`")
     if ask is not None and ask.summary.failed and not ask.summary.asked + ask.summary.cached:
         raise ResourceError("nothing that was asked was answered, so no credit is known; see the reasons above")
+    if ask is not None and not np.asarray(credit.known_S).any():
+        raise ResourceError("no answer could be used, so no credit is known; see the reasons above")
 
 
 def _check_somebody(method: str, units: Units, params: dict[str, Any], asking: Asking) -> None:
@@ -173,6 +177,14 @@ def _summary(credit: Credit) -> dict[str, Any]:
     }
 
 
+def _extremes(advantage: np.ndarray, place: np.ndarray) -> tuple[str, str, str]:
+    """Lowest and highest credit and where; unknown is not zero."""
+    if not len(advantage):
+        return "?", "?", "?"
+    worst, best = int(np.argmin(advantage)), int(np.argmax(advantage))
+    return f"{advantage[worst]:+.4g}", f"{advantage[best]:+.4g}", f"{place[worst]} / {place[best]}"
+
+
 def _show(credit: Credit, summary: dict[str, Any]) -> None:
     units, batch = credit.units, credit.units.batch
     mean_N = seg_mean(credit.advantage_S, units.traj_of_S, n=len(batch))
@@ -182,17 +194,14 @@ def _show(credit: Credit, summary: dict[str, Any]) -> None:
         own = np.flatnonzero(units.traj_of_S == n)
         if not len(own):
             continue
-        best = int(own[np.argmax(credit.advantage_S[own])] - own[0])
-        worst = int(own[np.argmin(credit.advantage_S[own])] - own[0])
+        known = own[np.asarray(credit.known_S)[own]]
         rows.append(
             [
                 names[n],
                 batch.group_names[batch.group_of_N[n]],
                 f"{batch.outcome_N[n]:g}" if batch.scored_N[n] else "unscored",
                 str(len(own)),
-                f"{credit.advantage_S[own].min():+.4g}",
-                f"{credit.advantage_S[own].max():+.4g}",
-                f"{worst} / {best}",
+                *_extremes(credit.advantage_S[known], known - own[0]),
             ]
         )
     title = f"{summary['method']}: {summary['units']} {summary['unit']}s of {summary['trajectories']} trajectories"
@@ -201,6 +210,8 @@ def _show(credit: Credit, summary: dict[str, Any]) -> None:
         ["trajectory", "group", "outcome", f"{summary['unit']}s", "lowest", "highest", "lowest / highest at"],
         rows,
     )
+    if summary["unknown_units"]:
+        remark(f"{summary['unknown_units']} of {summary['units']} {summary['unit']}s have no known credit (? is not 0)")
     remark(
         f"{summary['credited_tokens']} of {summary['sampled_tokens']} sampled tokens hold credit, "
         f"context tokens none" + (" (text-only log: tokens are words)" if summary["text_only"] else "")

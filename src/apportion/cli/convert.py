@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from apportion.cli.output import emit_json, progress, remark
+from apportion.cli.overwriting import keep_inputs
 from apportion.cli.volume import group_folder, is_folder
 from apportion.errors import ConfigError, DataError
 
@@ -44,8 +45,7 @@ def convert(
     from apportion.adapters.readers import read_any
     from apportion.data import write
 
-    if out.exists() and out.resolve() == path.resolve():
-        raise ConfigError(f"{out} is the input itself; give another name")
+    keep_inputs(out, [path])
     with progress(f"converting {path.name}") as advance:
         reading = read_any(path, form, group_by=group_by, skip_bad=skip_bad, on_trajectory=advance)
         write(out, _some(reading, path))

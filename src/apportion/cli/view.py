@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from apportion.cli.output import console, emit_json, progress, remark
+from apportion.cli.overwriting import keep_inputs
 from apportion.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def view(
         raise ConfigError("--port is the port of --serve; say --serve as well")
     if serve and (out is not None or json or text is not None):
         raise ConfigError("--serve shows the report itself; leave --out, --text and --json out, or call view twice")
+    if out is not None:
+        keep_inputs(out, paths)
     credits = _credits(paths, compare)
     if json:
         emit_json(report_model(credits))

@@ -27,17 +27,33 @@ from apportion.data.atomic import atomic_write
 from apportion.data.compress import compressed, open_read
 from apportion.data.jsonl import LONGEST_LINE, parse
 from apportion.data.record import to_json
-from apportion.errors import ConfigError, DataError, FormatError
+from apportion.errors import ConfigError, DataError, FormatError, missing_extra
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
 def check_credit_path(path: str | os.PathLike[str]) -> str:
-    """The path as text; a ConfigError unless `write_credit` knows its ending. For asking before long work."""
+    """The path as text. For asking before long work.
+
+    Raises:
+        ConfigError: `write_credit` does not know its ending.
+        MissingExtra: Parquet or Zstandard, and pyarrow is not installed.
+    """
     name = os.fspath(path)
     if not name.endswith(SUFFIXES):
         raise ConfigError(f"{name}: a credit file ends in {', '.join(SUFFIXES)}; choose one of these names")
+    if name.endswith((".parquet", ".zst")) and not _has_arrow():
+        what = "Parquet" if name.endswith(".parquet") else "a .zst file"
+        raise missing_extra(f"writing {what}", "pyarrow", "parquet", instead="give a name that ends in .jsonl")
     return name
+
+
+def _has_arrow() -> bool:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def write_credit(path: str | os.PathLike[str], credit: Credit) -> None:
