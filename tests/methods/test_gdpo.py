@@ -44,9 +44,13 @@ def test_the_released_epsilons():
     np.testing.assert_allclose(got, [-want, want], rtol=1e-13)
     spelled = assign("gdpo(epsilon=1e-6) | whiten(epsilon=1e-8, inside=True)", units).advantage_S
     np.testing.assert_allclose(got, spelled, rtol=1e-13)
-    trl = assign("gdpo(epsilon=1e-4) | whiten(epsilon=1e-4)", units).advantage_S  # on the std both times
-    first = 2 * 0.5 / (0.5**0.5 + 1e-4)
-    np.testing.assert_allclose(trl, np.array([-1, 1]) * first / (2**0.5 * first + 1e-4), rtol=1e-13)
+    # TRL: on the std both times, and over rollouts, however long each is
+    trl = assign(
+        "gdpo(epsilon=1e-4) | whiten(over='unit', epsilon=1e-4)", rollouts({"a": 0.0}, {"a": 1.0}, tokens=[1, 5])
+    )
+    first = 0.5 / (0.5**0.5 + 1e-4)
+    want = np.array([-1, 1]) * first / (2**0.5 * first + 1e-4)
+    np.testing.assert_allclose(trl.advantage_S, want, rtol=1e-13)
 
 
 def test_a_group_of_one():

@@ -8,7 +8,7 @@ Source    arXiv:2601.05242.
 Compared  on recorded numbers, with verl `compute_gdpo_outcome_advantage` and TRL ``normalize_then_sum``.
 Deviates  1. Whitening over the batch, the paper's last step, is ``whiten="token"`` or a transform: ``gdpo | whiten``.
           2. No epsilon; verl adds 1e-6 to each std and 1e-8 to the last variance, TRL 1e-4 (``epsilon``, and
-             ``whiten_epsilon``, or behind the bar ``whiten(epsilon=1e-4)``).
+             ``whiten_epsilon``, or behind the bar, over rollouts as TRL does, ``whiten(over='unit', epsilon=1e-4)``).
           3. A group of one gets 0; verl keeps the raw reward (``group_of_one="raw"``).
           4. A reward that was not given is no 0: its member leaves that statistic and the sum.
 """

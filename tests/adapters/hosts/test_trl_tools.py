@@ -6,6 +6,7 @@ import pytest
 import apportion as ap
 from apportion.adapters.trl.environment import kept_by, marks_of
 from apportion.data import Batch, Step, Trajectory
+from apportion.errors import ConfigError
 
 pytest.importorskip("trl", reason="TRL is not installed (pip install 'apportion[trl]')")
 pytestmark = pytest.mark.xdist_group("trl")
@@ -192,7 +193,8 @@ def test_several_rewards_reach_the_method_by_name(tmp_path):
     def parity(completion_ids, **_):
         return [float(i % 2) if i < 3 else None for i, _ in enumerate(completion_ids)]
 
-    trainer = with_credit(GRPOTrainer, "gdpo", on_credit=lambda credit, step: credits.append(credit))(
+    weighed = {"parts": ["length", "parity"], "weights": [1.0, 0.5]}
+    trainer = with_credit(GRPOTrainer, "gdpo", on_credit=lambda credit, step: credits.append(credit), **weighed)(
         model=tiny.model(tok),
         reward_funcs=[length, parity],
         args=tiny.config(tmp_path, reward_weights=[1.0, 0.5]),
@@ -206,6 +208,42 @@ def test_several_rewards_reach_the_method_by_name(tmp_path):
     assert batch.outcome_N.tolist() == [0.0, 1.5, 2.0, 3.0]
     std = np.std([0, 1, 2, 3], ddof=1)
     assert credits[0].parts["length"].tolist() == pytest.approx([(x - 1.5) / std for x in range(4)])
+    assert abs(credits[0].parts["parity"]).max() == pytest.approx(0.5 * (2 / 3) / 3**-0.5)
+
+
+def test_each_reward_normalised_by_itself_is_trls_own_number(tmp_path):
+    from datasets import Dataset
+    from trl import GRPOTrainer
+
+    from apportion.adapters.trl import with_credit
+    from tests.adapters.hosts import trl_tiny as tiny
+
+    def first(completion_ids, **_):
+        return [float(i) for i, _ in enumerate(completion_ids)]
+
+    def second(completion_ids, **_):
+        return [float(i % 3 == 1) for i, _ in enumerate(completion_ids)]
+
+    def advantages(kind, **settings):
+        tok = tiny.tokenizer()
+        trainer = kind(
+            model=tiny.model(tok),
+            reward_funcs=[first, second],
+            args=tiny.config(tmp_path, reward_weights=[1.0, 0.2], **settings),
+            train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "hi"}]}] * 4),
+            processing_class=tok,
+        )
+        trainer.train()
+        return list(trainer._logs["advantages"])
+
+    theirs = advantages(GRPOTrainer, multi_objective_aggregation="normalize_then_sum")
+    weighed = "gdpo(parts=['first', 'second'], weights=[1.0, 0.2], epsilon=1e-4) | whiten(over='unit', epsilon=1e-4)"
+    np.testing.assert_allclose(advantages(with_credit(GRPOTrainer, weighed)), theirs, atol=1e-5)
+    sentence = (
+        r"reward_weights=\[1.0, 0.2\] do not reach 'gdpo', .*gdpo\(parts=\['first', 'second'\], weights=\[1.0, 0.2\]\)"
+    )
+    with pytest.raises(ConfigError, match=sentence):
+        advantages(with_credit(GRPOTrainer, "gdpo | whiten"))
 
 
 def test_the_example_trains_and_leaves_a_log(tmp_path):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from apportion.adapters.crediting import Crediting
+from apportion.assign import check_expression
+from apportion.assign.expression import leaves
 from apportion.errors import ConfigError
+from apportion.methods import get
 
 TESTED = ("1.16", "1.16")
 """First and last minor version of TRL that the tests ran against."""
@@ -131,6 +135,24 @@ def check_settings(args: Any, crediting: Crediting, *, rollouts_tell: bool) -> N
             "off_policy_mask_threshold drops whole rollouts of negative advantage, and credit inside a rollout has "
             "both signs; leave it None, or use unit='episode'"
         )
+
+
+def check_weights(crediting: Crediting, weights: Mapping[str, float]) -> None:
+    """Refuse weights of reward functions that a method would not see, since it adds the parts up by weights of its own.
+
+    Raises:
+        ConfigError: what to give the method.
+    """
+    if all(weight == 1 for weight in weights.values()):
+        return
+    for leaf in leaves(check_expression(crediting.method, crediting.params)):
+        spec = get(leaf.name)
+        if "outcome_parts" in spec.reads and "weights" in spec.defaults and not leaf.params.get("weights"):
+            names, numbers = list(weights), list(weights.values())
+            raise ConfigError(
+                f"reward_weights={numbers} do not reach {leaf.name!r}, which adds the rewards up itself; give it "
+                f"{leaf.name}(parts={names}, weights={numbers})"
+            )
 
 
 def _check_inputs(args: Any, crediting: Crediting, rollouts_tell: bool) -> None:

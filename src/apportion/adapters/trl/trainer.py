@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.rows import HostRow, batch_of, onto_rows
-from apportion.adapters.trl.contract import check_attributes, check_class, check_settings
+from apportion.adapters.trl.contract import check_attributes, check_class, check_settings, check_weights
 from apportion.adapters.trl.environment import Marks, marks_of
 from apportion.adapters.trl.memory import credit_of, keep, recall
 from apportion.adapters.trl.rollouts import host_row, rows_of
@@ -81,6 +81,9 @@ def with_credit(
             told = self.rollout_func is not None or self.environments is not None
             told = told or getattr(self, "environment_factories", None) is not None
             check_settings(self.args, crediting, rollouts_tell=told)
+            names = _identifiers(self.reward_func_names)
+            weights = [round(weight, 6) for weight in self.reward_weights.tolist()]  # kept in single precision
+            check_weights(crediting, dict(zip(names, weights, strict=True)))
 
         def _save_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
             out = super()._save_checkpoint(*args, **kwargs)
