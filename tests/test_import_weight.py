@@ -97,3 +97,11 @@ def test_report_how_long_the_import_takes(record_property):
     code = "import time, numpy; t = time.perf_counter(); import apportion; print(time.perf_counter() - t)"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     record_property("reported", f"import apportion: {1e3 * float(child.stdout):.0f} ms after numpy")
+
+
+def test_learned_credit_without_torch_names_the_extra():
+    code = "import sys; sys.modules['torch'] = None; import apportion as ap; ap.models"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert child.stderr.splitlines()[-1].endswith(
+        "a credit model needs the package 'torch', which is not installed; run `pip install 'apportion[train]'`"
+    )

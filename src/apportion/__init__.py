@@ -82,11 +82,22 @@ if not TYPE_CHECKING:  # a type checker that saw it would let every misspelling 
 
     def __getattr__(name: str) -> Any:
         if name == "models":  # a room that is used by its own name, and needs torch
-            return importlib.import_module("apportion.models")
+            return _models()
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)
         return value
+
+
+def _models() -> ModuleType:
+    try:
+        return importlib.import_module("apportion.models")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "apportion":
+            raise
+        from apportion.errors import missing_extra
+
+        raise missing_extra("a credit model", error.name or "torch", "train") from error
 
 
 def __dir__() -> list[str]:

@@ -120,14 +120,14 @@ def test_our_parquet_files_too(tmp_path):
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "the file is empty"),
-        (b" \n\t", "the file is empty"),
+        (b"", "the file is empty; give one with rollouts$"),  # no list of formats that could be forced on it
+        (b" \n\t", "the file is empty; give one with rollouts$"),
         (b"a,b\n1,2\n", r"the file is not JSON \(it starts with b'a,b"),
         (b'{"a": 1}\n{"b": 2}\n', r"no format fits \(its records have 'a'\); known are agentbench, apportion"),
         (b"{}", "its records have no fields"),
         (b"[1, 2]", "its first record is int"),
         (b'{"a": 1', "line 1: the value breaks off"),
-        ("\ufeff{}".encode("utf-16"), "UTF-16; save it as UTF-8"),
+        ("\ufeff{}".encode("utf-16"), "UTF-16; save it as UTF-8$"),
     ],
 )
 def test_a_file_of_no_known_format_gets_its_sentence(tmp_path, data, sentence):
@@ -137,6 +137,17 @@ def test_a_file_of_no_known_format_gets_its_sentence(tmp_path, data, sentence):
         with pytest.raises(FormatError, match=sentence) as error:
             look(path)
         assert str(error.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_credit_in_the_place_of_rollouts_is_named(tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"credit.{suffix}"
+    ap.write(path, ap.assign("grpo", ap.by_step(ap.Batch.from_trajectories(random_trajectories(2, forks=False)))))
+    for look in (detect, read_any):
+        with pytest.raises(FormatError, match=r"holds credit, and rollouts are wanted.*`apportion check` read credit$"):
+            look(path)
 
 
 def test_an_absent_file_and_a_wrong_name(tmp_path):

@@ -181,6 +181,7 @@ def test_a_record_names_cut_version_and_rollouts():
         ("gipgo", {}, UnknownName, r"no credit method named 'gipgo'; did you mean 'gigpo'"),
         ("zzz", {}, UnknownName, r"no credit method named 'zzz'; see `apportion methods`"),
         ("nobody/zzz", {}, UnknownName, r"no credit method named 'nobody/zzz'"),
+        ("GRPO", {}, UnknownName, r"no credit method named 'GRPO'; did you mean 'grpo'\?"),  # as papers write them
         ("grpo + zzz", {}, UnknownName, r"no credit method named 'zzz'"),
         (
             "gigpo",
@@ -276,6 +277,9 @@ def test_a_level_that_fits_or_may_become_fine_enough():
 def test_the_cut_a_method_is_made_for():
     assert required_cut("gigpo | whiten") == "step"
     assert required_cut("gae") == "token"
+    assert required_cut("grpo + 0.5*anchor | whiten") == "step"  # grpo credits steps too, anchor no episodes
+    assert required_cut("grpo + 0.5*rloo") == "episode"
+    assert required_cut("otb + gigpo") == "token"  # none suits both: the first one's, and check_level says the other
 
 
 def test_the_same_errors_are_standard_errors():

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from apportion.assign import assign, remake
 from apportion.credit import Cost, Credit, read_credit, write_credit
 from apportion.data import Batch, Step, Trajectory
-from apportion.errors import ConfigError, DataError, FormatError
+from apportion.data.jsonl import write_jsonl
+from apportion.errors import ConfigError, DataError, FormatError, MissingExtra
 from apportion.units import CUTS, Units, by_episode, by_segment, by_step, by_token, by_turn, cut
 from tests.make import assert_same_trajectories, random_batch, random_units, traj
 
@@ -203,7 +205,11 @@ def changed(key, value, row=1):
         (lambda lines: lines[:-1], r"of \d+ trajectories; the file was cut short, copy or write it again"),
         (lambda lines: lines[1:], "line 1: no header, so this is not a credit file"),
         (changed("schema", "apportion.credit/2", 0), "and this apportion reads up to 'apportion.credit/1'; update"),
-        (changed("schema", "apportion.rollouts/1", 0), "the file holds 'apportion.rollouts/1', expected"),
+        (
+            changed("schema", "apportion.rollouts/1", 0),
+            "the file holds 'apportion.rollouts/1', rollouts and not credit",
+        ),
+        (changed("schema", "apportion.bench/1", 0), "the file holds 'apportion.bench/1', expected"),
         (changed("notes", 3, 0), r"the header lacks 'notes' \(dict\); write the file again"),
         (changed("advantage", [0.0] * 99), r"line 2: advantage has 99 entries for \d+ units; give one per unit"),
         (changed("advantage", ["x"]), "line 2: advantage must be a list of numbers"),
@@ -245,7 +251,9 @@ def test_files_that_are_not_credit(tmp_path):
     (tmp_path / "noise.jsonl").write_bytes(b"\xff\xfe{")
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"schema": "apportion.credit/1"')[:-9])
     (tmp_path / "noise.parquet").write_bytes(b"PAR1 not really")
+    write_jsonl(tmp_path / "rollouts.jsonl", [traj(("a", 1.0))])
     for name, sentence in {
+        "rollouts.jsonl": "rollouts and not credit; `apportion assign` makes credit of them",
         "empty.jsonl": "an empty file; a credit file starts with a header",
         "noise.jsonl": "not UTF-8",
         "cut.jsonl.gz": "the compressed data are damaged",
@@ -254,6 +262,14 @@ def test_files_that_are_not_credit(tmp_path):
     }.items():
         with pytest.raises(FormatError, match=sentence):
             read_credit(tmp_path / name)
+
+
+def test_without_pyarrow_the_sentence_says_what_needs_none(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    credit = assign("grpo", random_units(0))
+    with pytest.raises(MissingExtra, match=r"'apportion\[parquet\]'`, or give a name that ends in \.jsonl$"):
+        write_credit(tmp_path / "credit.parquet", credit)
+    write_credit(tmp_path / "credit.jsonl", credit)
 
 
 def test_a_parquet_file_of_another_tool_is_named(tmp_path):

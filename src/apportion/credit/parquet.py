@@ -30,7 +30,7 @@ def is_parquet(file: BinaryIO) -> bool:
 
 def write_rows(path: str | os.PathLike[str], header: str, parts: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
     """Write the rows of `apportion.credit.rows` as columns, the header as metadata."""
-    pa, pq = _arrow("writing Parquet")
+    pa, pq = _arrow("writing Parquet", instead="give a name that ends in .jsonl")
     schema = _schema(pa, parts).with_metadata({KEY: header.encode("utf-8")})
     waiting: list[dict[str, Any]] = []
     weight = 0
@@ -140,12 +140,12 @@ def _shown(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _arrow(what: str) -> tuple[ModuleType, ModuleType]:
+def _arrow(what: str, *, instead: str = "") -> tuple[ModuleType, ModuleType]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise missing_extra(what, "pyarrow", "parquet") from None
+        raise missing_extra(what, "pyarrow", "parquet", instead=instead) from None
     return pa, pq
 
 

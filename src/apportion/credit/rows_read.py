@@ -44,6 +44,9 @@ def checked_header(header: Any, at: str) -> dict[str, Any]:
     schema = header.get("schema") if isinstance(header, dict) else None
     name, _, version = schema.partition("/") if isinstance(schema, str) else ("", "", "")
     ours, _, newest = SCHEMA.partition("/")
+    if name == "apportion.rollouts":
+        what = f"the file holds {schema!r}, rollouts and not credit"
+        raise FormatError(f"{at}: {what}; `apportion assign` makes credit of them, apportion.read reads them")
     if name != ours:
         what = f"the file holds {schema!r}" if name else "no header, so this is not a credit file"
         raise FormatError(f"{at}: {what}, expected {SCHEMA!r}; rollouts are read by apportion.read")

@@ -139,8 +139,9 @@ def get(name: str) -> MethodSpec:
             importlib.import_module(f"{PACKAGE}.{name}")
     if name not in _SPECS:
         _load_built_ins()
-        near = difflib.get_close_matches(name, _SPECS, 3)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; see `apportion methods`"
+        near = _nearest(name)
+        every = "apportion methods --plugins" if plugged() else "apportion methods"
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; see `{every}`"
         raise UnknownName(f"no credit method named {name!r}{hint}")
     return _SPECS[name]
 
@@ -160,6 +161,25 @@ def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
                     warnings.warn(str(problem), stacklevel=2)
     ordered = sorted(_SPECS, key=lambda name: ("/" in name, name))
     return tuple(name for name in ordered if kind in (None, _SPECS[name].kind))
+
+
+def plugged() -> tuple[str, ...]:
+    """What stands before the slash in the names of installed plug-ins; nothing is imported for it."""
+    points = metadata.entry_points(group=ENTRY_POINTS)
+    return tuple(sorted({point.name.split("/")[0] for point in points}))
+
+
+def _nearest(name: str) -> list[str]:
+    """Names that somebody may have meant: as papers write them, without their package, with another package."""
+    plain = re.sub(r"[^\w/]+", "_", name.casefold())  # papers write GRPO, Dr. GRPO
+    if plain in _SPECS:
+        return [plain]
+    package, _, bare = plain.rpartition("/")
+    if not package and (own := [known for known in _SPECS if known.endswith(f"/{bare}")]):
+        return own
+    if package and package not in plugged() and (near := difflib.get_close_matches(package, plugged(), 1)):
+        return [f"{near[0]}/{bare}"]
+    return difflib.get_close_matches(plain, _SPECS, 3)
 
 
 @functools.cache

@@ -22,6 +22,14 @@ FIRST = 3
 """Records that a format is recognised by."""
 MOST_BROKEN = 20
 """Broken ones before them, after which nobody looks further."""
+EMPTY = "the file is empty; give one with rollouts"
+UTF_16 = "the file is UTF-16; save it as UTF-8"
+CREDIT = (
+    "the file holds credit, and rollouts are wanted: give those that it was made of; `apportion view` and "
+    "`apportion check` read credit"
+)
+NO_LOG = (EMPTY, UTF_16, CREDIT)
+"""What no format can be forced on, so that none is named."""
 
 
 class Detection(NamedTuple):
@@ -52,6 +60,8 @@ def detect(path: Path) -> Detection:
         FormatError: the file cannot be read, or no format fits; names what was found.
     """
     found, what = _recognise(path)
+    if found is None and what in NO_LOG:
+        raise FormatError(f"{path}: {what}")
     if found is None:
         names = ", ".join(entry.name for entry in known())
         raise FormatError(f"{path}: {what}; known are {names} (name one to force it)")
@@ -202,13 +212,14 @@ def _recognise(path: Path) -> tuple[Detection | None, str]:
 def _head(path: Path) -> tuple[Head, str]:
     start = start_of(path, PEEK)
     if not start.strip():
-        return Head(start, ()), "the file is empty"
+        return Head(start, ()), EMPTY
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return Head(start, ()), "the file is UTF-16; save it as UTF-8"
+        return Head(start, ()), UTF_16
     if start.startswith(PARQUET):
         columns = columns_of(path)
         rows = itertools.islice(stream_rows(path), FIRST)
-        return Head(start, tuple(item.value for item in rows if isinstance(item, Item)), columns), ""
+        ours = CREDIT if {"advantage", "tokens_unit", "trajectory_json"} <= set(columns) else ""
+        return Head(start, tuple(item.value for item in rows if isinstance(item, Item)), columns), ours
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")):
         return Head(start, ()), f"the file is not JSON (it starts with {start[:8]!r})"
     records: list[Any] = []
@@ -220,6 +231,9 @@ def _head(path: Path) -> tuple[Head, str]:
             records.append(item.value)
         if len(records) == FIRST or len(problems) == MOST_BROKEN:
             break
+    first = records[0] if records else None
+    if isinstance(first, dict) and str(first.get("schema")).startswith("apportion.credit/"):
+        return Head(start, tuple(records)), CREDIT
     return Head(start, tuple(records)), problems[0] if problems and not records else ""
 
 
