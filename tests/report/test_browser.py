@@ -418,9 +418,16 @@ def test_the_demo_opens_on_what_was_learned(tmp_path, browser):
         "0.30 to 0.60",
         "before training",
         "gradient cosine",
+        "each seed, sampled",
     ):
         assert piece in text, piece
+    assert "no methods but controls" not in text
     assert page.attributes("img", "class") == ["picture light", "picture dark"]
+    with_control = {"crafttree": {**SUMMARY["truth"]["crafttree"], "exact advantage": {"grad_cos": [0.7, 0.6, 0.8]}}}
+    summary = {**SUMMARY, "truth": with_control}
+    demo_report(summary, assign("gigpo", random_units(1, rich=False)), tmp_path / "controls.html")
+    page.open((tmp_path / "controls.html").as_uri())
+    assert "no methods but controls" in page.text("#overview")
     assert page.problems == []
     page.close()
 

@@ -6,12 +6,12 @@ function learningCard(learning) {
   const greedy = arms.some(([, arm]) => typeof arm.greedy_mean === "number") || typeof learning.before_greedy === "number";
   const figures = (mean, ends, low, high) => [h("td", null, interval(mean, ends, low, high)), h("td", { class: "num" }, plain(mean)),
     h("td", { class: "num muted" }, Array.isArray(ends) && typeof ends[0] === "number" ? `${plain(ends[0])} to ${plain(ends[1])}` : "")];
-  const names = ["method", greedy ? "success, sampled" : "success", "", "95% interval", ...(greedy ? ["success, greedy", "", "95% interval"] : []), "each seed"];
+  const names = ["method", greedy ? "success, sampled" : "success", "", "95% interval", ...(greedy ? ["success, greedy", "", "95% interval"] : []), greedy ? "each seed, sampled" : "each seed"];
   const row = (name, arm) => h("tr", null, h("td", { class: "name" }, name), figures(arm.mean, arm.ci95, 0, 1), greedy ? figures(arm.greedy_mean, arm.greedy_ci95, 0, 1) : null,
     h("td", { class: "num" }, (arm.success || []).map(plain).join(" · ")));
   return h("section", { class: "card full" }, h("h2", null, "What was learned", learning.env ? h("span", { class: "muted" }, " on ", learning.env) : null),
     h("p", { class: "lead" }, "Success on held-out tasks, from 0 to 1; the bar is the 95% interval over seeds."),
-    h("table", null, h("thead", null, h("tr", null, ...names.map((name) => h("th", { class: name.startsWith("95") || name === "each seed" ? "num" : null }, name)))),
+    h("table", null, h("thead", null, h("tr", null, ...names.map((name) => h("th", { class: name.startsWith("95") || name.startsWith("each seed") ? "num" : null }, name)))),
       h("tbody", null, ...arms.map(([name, arm]) => row(name, arm)),
         typeof learning.before === "number" ? row("before training", { mean: learning.before, greedy_mean: learning.before_greedy }) : null)),
     learning.difference ? verdict(learning.difference) : null,
@@ -48,6 +48,7 @@ function truthCard(truth) {
   };
   return h("section", { class: "card full" }, h("h2", null, "Against the truth"),
     h("p", { class: "lead" }, "On tasks small enough to be solved exactly. The gradient cosines are the headline: do updates with this credit point where the exact gradient points? Correlation is easily gamed by marking only the rewarded step."),
+    Object.values(truth).some((methods) => "exact advantage" in methods) ? h("p", { class: "lead" }, "Exact advantage, immediate reward and random are no methods but controls: the first is the most that the noise of one batch allows, the last is nothing. Methods that read values, gae and its kin, were given the exact ones, which nobody has.") : null,
     ...Object.entries(truth).map(([task, methods]) => {
       const rows = Object.entries(methods).map(([method, scores]) => ({ method, ...scores }));
       const keys = Object.keys(names).filter((key) => rows.some((row) => row[key] !== undefined && row[key] !== null));
