@@ -130,6 +130,23 @@ def test_states_that_nobody_can_continue_are_told(told, tmp_path):
         assert found["sources"]["samples:1"]["errors"]["states"] == 1
 
 
+def test_a_state_in_which_another_rollout_was_spoken_to_is_left_out(told, tmp_path):
+    asked = {"observation": "2 + 2?", "action": "let me see"}
+    made = [
+        ap.Trajectory(
+            [ap.Step(**asked), ap.Step(observation="well?", action=end)], group="g", outcome=0.0, reference="4"
+        )
+        for end in ("no idea", "four")
+    ]
+    made.append(ap.Trajectory([ap.Step(**asked)], group="g", outcome=0.0, reference="4"))
+    ap.write(tmp_path / "runs.jsonl", made)
+    with FaultyServer() as server:
+        call = ["values", tmp_path / "runs.jsonl", "--resampler", server.url, "--truth", "2", "--sources", "samples:1"]
+        found, err = told(*call)
+    assert "2 of 5 states can be played on from" in err
+    assert found["sources"]["samples:1"]["errors"]["states"] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

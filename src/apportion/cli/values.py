@@ -110,14 +110,16 @@ def _measured(
     import numpy as np
 
     from apportion.assign.values import value_quality
+    from apportion.methods.branching import branches
     from apportion.methods.moments import starts
     from apportion.resources import branch
     from apportion.units import CUTS
 
     level, options = cut
     units = CUTS[level](batch, **options)
-    every = [place for place, valid in zip(starts(units), units.valid_S.tolist(), strict=True) if valid]
-    every = _reached(ask, batch, every)
+    valid = np.flatnonzero(units.valid_S)
+    begins = starts(units)
+    every = _reached(ask, batch, [begins[s] for s in valid], branches(units).node_S[valid].tolist())
     order = np.random.default_rng(seed).permutation(len(every))[:states].tolist()
     places = [every[k] for k in order]
     if actions > 1:
@@ -127,14 +129,19 @@ def _measured(
     return value_quality(units, names, ask=ask, states=chosen, seed=seed, **how)
 
 
-def _reached(ask: Asker, batch: Batch, places: list[Place]) -> list[Place]:
-    """The places from which the policy can play on; a policy that only writes text cannot before the last answer."""
+def _reached(ask: Asker, batch: Batch, places: list[Place], states: list[int]) -> list[Place]:
+    """The places from which the policy can play on; a policy that only writes text cannot before the last answer.
+
+    Where one rollout gave its last answer and another, in the same state, was spoken to after it, whoever plays on from
+    there may be spoken to as well: such a state is left out in both.
+    """
     from apportion.asks import Continue
     from apportion.resources import Request, resource_for
 
     player = resource_for("continue", ask.resources)
     why = [player.check(Request(Continue(place, 1), batch.trajectories[place.traj], 0, 0)) for place in places]
-    reached = [place for place, sentence in zip(places, why, strict=True) if not sentence]
+    lost = {state for state, sentence in zip(states, why, strict=True) if sentence}
+    reached = [place for place, state in zip(places, states, strict=True) if state not in lost]
     if not reached:
         raise ResourceError(f"values: {why[0] if why else 'no rollout has a state to measure; all are unscored'}")
     if len(reached) < len(places):
