@@ -17,8 +17,6 @@ from experiments.means import interval, paired, side
 PAGES = {path.stem: path for path in sorted(stored.RESULTS.glob("*.md"))}
 MADE_BY = {"pooled_noisy": "pooled"}
 """Experiments that a page has another name than."""
-SPLIT = {"agentprm_labels", "scar_spans_vs_tokens"}
-"""Being taken apart at the moment."""
 
 
 def test_a_part_is_measured_once_and_read_afterwards(tmp_path):
@@ -65,14 +63,14 @@ def test_an_interval_that_reaches_the_threshold_is_on_neither_side(three, of):
     assert side([x + 8 for x in three], 8) == of
 
 
-@pytest.mark.parametrize("name", sorted(PAGES.keys() - SPLIT))
+@pytest.mark.parametrize("name", sorted(PAGES))
 def test_a_stored_page_is_what_the_stored_json_gives(name):
     experiment = importlib.import_module(f"experiments.{MADE_BY.get(name, name)}")
     found = stored.read(PAGES[name].with_suffix(".json"))
     assert experiment.markdown(found) == PAGES[name].read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in stored.HERE.glob("*.py")} - SPLIT))
+@pytest.mark.parametrize("name", sorted({path.stem for path in stored.HERE.glob("*.py")}))
 def test_the_help_of_every_command_says_how_it_is_run(name, monkeypatch, capsys):
     module = importlib.import_module(f"experiments.{name}")
     if not hasattr(module, "main"):
