@@ -18,7 +18,8 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints/known-good.txt
 DOCS_STAMP := $(VENV)/.docs-installed
 DOCS_CONSTRAINTS := constraints/docs.txt
-PIP := $(PY) -m pip --disable-pip-version-check install -qq $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS)
+# In a terminal pip shows what it loads: gigabytes, with CUDA.
+PIP := $(PY) -m pip --disable-pip-version-check install $(if $(MAKE_TERMOUT),,-qq) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS)
 
 # verl needs an older transformers, so it has an environment of its own, which looks for the rest in $(VENV).
 VERL := .venv-verl
@@ -51,8 +52,8 @@ help: ## list the targets
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@command -v $(PYTHON) >/dev/null || { echo "apportion needs Python 3.11 or newer, and '$(PYTHON)' is not on the PATH; install it or run make PYTHON=/path/to/python3."; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"apportion needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}; install a newer one or run make PYTHON=/path/to/python3.")'
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@echo "installing apportion with all extras into $(VENV) (a few minutes the first time)"
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) -c $(CONSTRAINTS) -e '.[all,trl,dev]'
 	@touch $@
