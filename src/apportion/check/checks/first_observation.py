@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-
-import numpy as np
 
 from apportion.check.findings import Finding, Yields, count, named, places
 from apportion.check.registry import register
+from apportion.check.starts import start_of
 from apportion.data import Batch, Trajectory
 
 CONTEXT = 24
@@ -20,7 +18,7 @@ def first_observation(batch: Batch) -> Yields:
     """Groups whose members have different first observations, so that they are not rollouts of one start."""
     members: dict[int, dict[str, list[int]]] = {}
     for n, trajectory in enumerate(batch.trajectories):
-        key = _start(trajectory)
+        key = start_of(trajectory)
         if key is not None:
             members.setdefault(int(batch.group_of_N[n]), {}).setdefault(key, []).append(n)
     comparable = {g: starts for g, starts in members.items() if sum(map(len, starts.values())) > 1}
@@ -52,16 +50,6 @@ def first_observation(batch: Batch) -> Yields:
         },
         places(batch.group_names[g] for g in mixed),
     )
-
-
-def _start(trajectory: Trajectory) -> str | None:
-    """A key for the first observation, text where it was logged; None where nothing was."""
-    step = trajectory.steps[0]
-    if step.observation is not None:
-        return "text:" + step.observation
-    if step.prompt_ids is not None and len(step.prompt_ids):
-        return "ids:" + hashlib.blake2b(np.asarray(step.prompt_ids).tobytes(), digest_size=16).hexdigest()
-    return None
 
 
 def _difference(trajectories: Iterable[Trajectory]) -> tuple[int | None, list[str]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from apportion.check.findings import Finding, Yields, count, named, places
 from apportion.check.registry import register
-from apportion.data import Batch, Trajectory
+from apportion.check.starts import start_of
+from apportion.data import Batch
 from apportion.numerics import IntArray, labels
 
 LEAST = 2
@@ -21,7 +20,7 @@ who opens in a few set phrases fewer."""
 @register("group-mixing", on="batch", cheap=True)
 def group_mixing(batch: Batch) -> Yields:
     """Groups that hold rollouts of several starts, each of which is in other groups too: mixed by position."""
-    keys = [_start(trajectory) for trajectory in batch.trajectories]
+    keys = [start_of(trajectory) for trajectory in batch.trajectories]
     known = np.array([key is not None for key in keys], dtype=bool)
     if not known.any():
         return
@@ -63,15 +62,6 @@ def group_mixing(batch: Batch) -> Yields:
         },
         places(batch.group_names[g] for g in mixed),
     )
-
-
-def _start(trajectory: Trajectory) -> str | None:
-    step = trajectory.steps[0]
-    if step.observation is not None:
-        return "text:" + step.observation
-    if step.prompt_ids is not None and len(step.prompt_ids):
-        return "ids:" + hashlib.blake2b(np.asarray(step.prompt_ids).tobytes(), digest_size=16).hexdigest()
-    return None
 
 
 def _pattern(start_N: IntArray, group_N: IntArray) -> tuple[str, str]:
