@@ -73,6 +73,28 @@ class HeadModel(Saved, torch.nn.Module):
         return out
 
 
+class PlaceValues:
+    """Values at the places of some windows, for a head to be fitted to; a trunk that does not learn is read once.
+
+    Args:
+        model: what gives the values. found: all places.
+    """
+
+    def __init__(self, model: HeadModel, found: Places) -> None:
+        self.model, self.found = model, found
+        self.hidden: Tensor | None = None
+
+    def __call__(self, items: IntArray) -> tuple[Tensor, IntArray]:
+        """Values (K,) at the places of some windows, and which places these are."""
+        if self.model.backbone.tune != "none":
+            value, which = self.model(self.found, items)
+            return value, which
+        if self.hidden is None:
+            self.hidden = self.model.all_hidden(self.found)
+        which = np.concatenate([self.found.of(w) for w in items.tolist()])
+        return self.model.head(self.hidden[torch.from_numpy(which)])[:, 0], which
+
+
 def head(width: int, hidden: int, *, seed: int, outputs: int = 1) -> torch.nn.Module:
     """A linear map, or one hidden layer; its last weights begin at 0, so that the first predictions are 0."""
     with torch.random.fork_rng(devices=[]):

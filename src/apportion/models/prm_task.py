@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from apportion.data import Batch
 from apportion.errors import DataError
 from apportion.models.fitting import Settings, held_out
+from apportion.models.heads import PlaceValues
 from apportion.models.places import places
 from apportion.numerics import FloatArray, IntArray
 
@@ -48,28 +49,18 @@ class Labelled:
         at = rows.row_of_S[self.fit_S], rows.after_S[self.fit_S]
         self.found = places(rows, *at, longest=model.backbone.longest)
         self.sizes = np.array([len(w) for w in self.found.windows], dtype=np.int64)
-        self.hidden: Tensor | None = None
+        self.values = PlaceValues(model, self.found)
 
     def begin(self, epoch: int) -> None:
         """Labels are fixed."""
 
     def loss(self, items: IntArray) -> tuple[Tensor, float]:
         """See `fitting.Task`."""
-        if self.model.backbone.tune == "none":
-            which = np.concatenate([self.found.of(w) for w in items.tolist()])
-            value = self.model.head(self._frozen()[torch.from_numpy(which)])[:, 0]
-        else:
-            value, which = self.model(self.found, items)
+        value, which = self.values(items)
         target = torch.as_tensor(self.target_K[which], dtype=value.dtype, device=value.device)
         if self.model.form == "regress":
             return 0.5 * ((value - target) ** 2).sum(), float(len(which))
         return binary_cross_entropy_with_logits(value, target, reduction="sum"), float(len(which))
-
-    def _frozen(self) -> Tensor:
-        """Hidden states of all places, of a trunk that does not learn: read once."""
-        if self.hidden is None:
-            self.hidden = self.model.all_hidden(self.found)
-        return self.hidden
 
 
 def labelled_steps(batch: Batch, label_S: FloatArray, who: str) -> IntArray:

@@ -24,7 +24,7 @@ from apportion.data import Batch
 from apportion.errors import ConfigError, DataError
 from apportion.models.backbone import Backbone, backbone_for
 from apportion.models.fitting import Progress, Settings, held_out, run
-from apportion.models.heads import HeadModel
+from apportion.models.heads import HeadModel, PlaceValues
 from apportion.models.metrics import measures
 from apportion.models.places import places
 from apportion.models.rows import Rows
@@ -192,7 +192,7 @@ class _Returns:
         self.row_S, self.at_S = row_S, at_S
         self.found = places(self.rows, row_S[self.fit_S], at_S[self.fit_S], longest=model.backbone.longest)
         self.sizes = np.array([len(w) for w in self.found.windows], dtype=np.int64)
-        self.hidden: Tensor | None = None
+        self.values = PlaceValues(model, self.found)
         self.begun = False
         self.read = self.clipped = 0
         self.target_S = np.zeros(len(units))
@@ -218,11 +218,7 @@ class _Returns:
 
     def loss(self, items: IntArray) -> tuple[Tensor, float]:
         """See `fitting.Task`."""
-        if self.model.backbone.tune == "none":
-            which = np.concatenate([self.found.of(w) for w in items.tolist()])
-            value = self.model.head(self._frozen()[torch.from_numpy(which)])[:, 0]
-        else:
-            value, which = self.model(self.found, items)
+        value, which = self.values(items)
         at = self.fit_S[which]
         target = torch.as_tensor(self.target_S[at], dtype=value.dtype, device=value.device)
         error = (value - target) ** 2
@@ -232,12 +228,6 @@ class _Returns:
             self.read, self.clipped = self.read + len(at), self.clipped + int((bounded > error).sum())
             error = torch.maximum(error, bounded)
         return 0.5 * error.sum(), float(len(at))
-
-    def _frozen(self) -> Tensor:
-        """Hidden states of all places, of a trunk that does not learn: read once."""
-        if self.hidden is None:
-            self.hidden = self.model.all_hidden(self.found)
-        return self.hidden
 
     def measured(self) -> dict[str, Any]:
         """Measures on the held-out rollouts."""
