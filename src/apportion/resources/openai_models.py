@@ -39,7 +39,7 @@ def met(url: str, told: dict[str, Any], model: str | None, dialect: str) -> Serv
         have = f"lists {', '.join(names[:8])}" if names else "lists no model"
         raise ResourceError(f"{url} {have}; name the one to ask")
     found = next((m for m in listed if m["id"] == model), None)
-    if model is not None and names and found is None and not _hidden(model, names):
+    if model is not None and names and found is None and not _hidden(names):
         raise ResourceError(f"{url} has no model {model!r}; it lists {', '.join(names[:8])}")
     first = found or (listed[0] if listed else {})
     room = first.get("max_model_len")
@@ -50,6 +50,6 @@ def met(url: str, told: dict[str, Any], model: str | None, dialect: str) -> Serv
     )
 
 
-def _hidden(model: str, names: list[str]) -> bool:
+def _hidden(names: list[str]) -> bool:
     """Some servers list one model under a file name and take any name."""
     return len(names) == 1 and names[0].endswith(".gguf")

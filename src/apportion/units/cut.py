@@ -59,7 +59,7 @@ def cut(
         step_of_S=step_of_S,
         turn_S=batch.turn_S[step_of_S],
         agent_S=batch.agent_S[step_of_S],
-        parent_S=_parents(batch, unit_of_T, step_of_S, unit_of_step),
+        parent_S=_parents(batch, step_of_S, unit_of_step),
         final_value_N=batch.final_value_N,
         truncated_N=batch.truncated_N,
         state_S=_states(batch, step_of_S, state) if has_states else None,
@@ -112,7 +112,7 @@ def reward_part(part_S: FloatArray, unit_of_step: IntArray, s_count: int) -> Flo
     return np.where(seg_count(unit, where=told, n=max(s_count, 1))[:s_count] > 0, total, np.nan)
 
 
-def _parents(batch: Batch, unit_of_T: IntArray, step_of_S: IntArray, unit_of_step: IntArray) -> IntArray:
+def _parents(batch: Batch, step_of_S: IntArray, unit_of_step: IntArray) -> IntArray:
     """The previous unit of the same step, else the (last) unit of the parent step; -1 at a root."""
     s_count = len(step_of_S)
     index = np.arange(s_count, dtype=np.int64)

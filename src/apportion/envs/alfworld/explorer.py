@@ -22,7 +22,7 @@ def next_command(player: Player, memory: Memory, state: State) -> str | None:
         if found is None:
             return _explore(player, memory)
         o, r = found
-        return _at(player, memory, state, r) or f"take {p.obj_name[o]} from {p.rec_name[r]}"
+        return _at(player, state, r) or f"take {p.obj_name[o]} from {p.rec_name[r]}"
     if p.kind == "look":
         lamps = [(o, r) for r, inside in enumerate(seen) for o in _open(inside) if p.obj_type[o] == p.lamp]
         if not lamps:
@@ -35,7 +35,7 @@ def next_command(player: Player, memory: Memory, state: State) -> str | None:
             return None
         return _go(player, state, device) or f"{p.kind} {p.obj_name[held]} with {p.rec_name[device]}"
     goal = _goal(player, memory)
-    return _at(player, memory, state, goal) or f"move {p.obj_name[held]} to {p.rec_name[goal]}"
+    return _at(player, state, goal) or f"move {p.obj_name[held]} to {p.rec_name[goal]}"
 
 
 def plan(player: Player, memory: Memory, state: State, steps: int) -> list[str] | None:
@@ -96,14 +96,14 @@ def _drop(player: Player, memory: Memory, state: State) -> str | None:
     if not fitting:
         return None
     r = min(fitting, key=lambda r: (p.rec_place[r] != state[0], memory[1][r] == SHUT))
-    return _at(player, memory, state, r) or f"move {p.obj_name[state[1]]} to {p.rec_name[r]}"
+    return _at(player, state, r) or f"move {p.obj_name[state[1]]} to {p.rec_name[r]}"
 
 
 def _go(player: Player, state: State, r: int) -> str | None:
     return None if player.problem.rec_place[r] == state[0] else f"go to {player.problem.rec_name[r]}"
 
 
-def _at(player: Player, memory: Memory, state: State, r: int) -> str | None:
+def _at(player: Player, state: State, r: int) -> str | None:
     """The step towards standing at it with its door open; None when that is so."""
     way = _go(player, state, r)
     return way or (f"open {player.problem.rec_name[r]}" if player.is_shut(state, r) else None)
