@@ -126,7 +126,22 @@ def test_outcomes_that_no_built_in_gives(cli, tmp_path):
         code, _, err = cli("assign", tmp_path / "odd.jsonl", *ASK, "--resampler", server.url)
         assert code == 1
         assert "exact disagrees with 4, number disagrees with 4, contains disagrees with 4 of 4" in err
+        code, out, err = cli("cost", "vineppo", tmp_path / "odd.jsonl", *ASK[2:], "--resampler", server.url)
+        assert (code, out) == (1, "")  # what assign refuses has no price
+        assert "vineppo: no built-in scorer gives the outcomes" in err
         assert cli("assign", tmp_path / "odd.jsonl", *ASK, "--resampler", server.url, "--scorer", "number")[0] == 0
+
+
+def test_who_asks_for_probabilities_alone_needs_no_scorer(cli, tmp_path):
+    steps = [ap.Step(prompt_ids=[1, 2], ids=[3, 4], logp=[-1.0, -1.0]), ap.Step(prompt_ids=[5], ids=[6], logp=[-1.0])]
+    ap.write(tmp_path / "odd.jsonl", [ap.Trajectory(steps, group="g", outcome=r, reference="Bob") for r in (0.0, 0.3)])
+    with FaultyServer() as server:
+        for call in (("cost", "igpo", tmp_path / "odd.jsonl"), ("assign", tmp_path / "odd.jsonl", "--method", "igpo")):
+            code, out, err = cli(*call, "--resampler", server.url)
+            assert (code, out) == (1, "")
+            assert "igpo: log-probabilities of text need the policy's tokenizer" in err
+            assert "--tokenizer" in err
+        assert not [path for path, _, _ in server.seen if "completions" in path]
 
 
 def test_a_method_whose_plan_is_empty_needs_nobody(cli, runs):

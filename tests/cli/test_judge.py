@@ -79,7 +79,7 @@ def test_what_is_missing_is_said(server, runs, tmp_path, capsys):
     assert "2 votes at temperature 0" in refused(*judge, "--votes", "2", "--judge-temperature", "0")
     assert server.bodies == []
     server.rule = lambda body: "no idea"
-    assert run(["assign", str(runs), "--method", "llm_critic", *judge, "--json"]) == 0
+    assert run(["assign", str(runs), "--method", "llm_critic", *judge, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["unknown_units"], said["notes"]["units_without_verdict"]) == (4, 4)
 
@@ -110,3 +110,32 @@ def test_the_judges_tokenizer_makes_the_price_exact(server, runs, tmp_path, caps
     assert reminded > 0
     assert asked["notes"] == {"read after a reminder": reminded}
     assert price["prompt_tokens"] < asked["prompt_tokens"] <= price["prompt_tokens"] + price["generated_tokens"]
+
+
+@pytest.mark.parametrize(("method", "options"), [("capo", ["--votes", "2"]), ("llm_critic", []), ("mappa", [])])
+def test_a_price_without_a_judge_is_a_judges(server, runs, capsys, method, options):
+    """Most of what a judge reads is its instruction, so a price that leaves it out is a tenth of the bill."""
+    judge = ["--judge", server.url, "--model", "judge-7b"]
+    nobody = told(capsys, "cost", method, runs, *options)
+    assert nobody == told(capsys, "cost", method, runs, *options, *judge)
+    assert not server.bodies
+    run([*map(str, ["assign", runs, "--method", method, *options, *judge])])  # this server's verdicts fit one template
+    first = [body["messages"] for _, body in server.bodies if len(body["messages"]) == 2]  # without reminders
+    assert nobody["requests"] == len(first)
+    shown = sum(len(message["content"].encode()) for messages in first for message in messages)
+    assert nobody["prompt_tokens"] == pytest.approx(shown / 4, rel=0.01)
+
+
+def test_a_price_for_ids_that_nobody_spells(server, tmp_path, capsys):
+    """Without a judge a price can be had; a judge that cannot read refuses when it is priced, as when it is asked."""
+    path = tmp_path / "ids.jsonl"
+    steps = [ap.Step(prompt_ids=[1, 2], ids=[3 + r] * 400) for r in (0, 1)]
+    ap.write(path, [ap.Trajectory([step], group="g", outcome=float(r)) for r, step in enumerate(steps)])
+    price = told(capsys, "cost", "capo", path, "--votes", "1")
+    assert price["requests"] == 2
+    assert 2 * 400 < price["prompt_tokens"] < 2 * 400 + 2 * 600
+    for command in (["cost", "capo", path], ["assign", path, "--method", "capo"]):
+        code = run([*map(str, command), "--judge", server.url, "--model", "judge-7b"])
+        assert code == 1
+        assert "cannot be shown to a judge: step 0 has token ids and no observation" in capsys.readouterr().err
+    assert not server.bodies

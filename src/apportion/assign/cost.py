@@ -43,7 +43,8 @@ def price(
         return quote(asks, rollouts, [Ruler(max_tokens)], speed=speed, exact=exact)
     if max_tokens is not None:
         raise DataError("cost: max_tokens is for an estimate without a resource; the resource given has its own limit")
-    return quote(asks, rollouts, ask.resources, cache=ask.cache, seed=ask.seed, speed=speed, exact=exact)
+    who = " + ".join(dict.fromkeys(spec.name for spec, _ in asked))
+    return quote(asks, rollouts, ask.resources, cache=ask.cache, seed=ask.seed, speed=speed, exact=exact, who=who)
 
 
 def free() -> Quote:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from apportion.cli.asking import Asking
@@ -97,7 +97,10 @@ def _writer(asking: Asking, batch: Batch, reward: Any) -> Resource:
         from apportion.resources.hf_policy import HFPolicy
 
         policy = HFPolicy(asking.resampler, **settings)
-    policy.scorer = _scorer(asking, batch, policy, reward)
+    try:
+        policy.scorer = _scorer(asking, batch, policy, reward)
+    except DataError as problem:  # no matter where only probabilities are asked for
+        policy.unscored = str(problem)
     return policy  # type: ignore[no-any-return]
 
 

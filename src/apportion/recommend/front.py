@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from apportion.assign import cost
 from apportion.check.sampling import some_groups
+from apportion.check.texts import sampled_sizes
 from apportion.data import Batch
 from apportion.errors import ApportionError, ConfigError
 from apportion.methods import MethodSpec, get, names
@@ -16,8 +19,9 @@ from apportion.recommend.facts import facts_of
 from apportion.recommend.guide import Guide, Rule, guide
 from apportion.units import CUTS, StateRule, Units, by_step
 
-PRICED = 500
-"""Steps of which a price is made; that of larger batches is scaled from whole groups with about so many."""
+PRICED, PRICED_TOKENS = 500, 20_000
+"""Steps and sampled tokens of which a price is made; that of larger batches is scaled from whole groups with about so
+many, one at least."""
 CLASSES = {"judge": "judge calls", "extra samples": "extra rollouts", "extra scoring": "extra passes"}
 
 
@@ -51,7 +55,8 @@ def recommend(
     facts = facts_of(steps, have)
     book = guide()
     cuts = _Cuts(batch, states)
-    priced = _Cuts(some_groups(batch, PRICED), states)
+    per_step = max(float(np.sum(sampled_sizes(batch))) / len(batch.traj_of_S), 1.0)
+    priced = _Cuts(some_groups(batch, max(min(PRICED, int(PRICED_TOKENS / per_step)), 1)), states)
     options = []
     for name in names():
         spec = get(name)

@@ -69,7 +69,7 @@ class Budget:
         ]
         raise BudgetError(
             f"{who} may need {' and '.join(short)}, so nothing was asked; raise the budget, ask for fewer samples or "
-            "shorter ones, or let it ask what fits (when_short='partial')"
+            "shorter ones, or let it ask what fits (--partial, in Python when_short='partial')"
         )
 
     def reserve(self, load: Load) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from apportion.asks import Place
 from apportion.data import Step, Trajectory
@@ -114,8 +115,9 @@ def _step(digest: hashlib.blake2b, step: Step, token: int | None) -> None:
         for text in (step.observation or "", action_text(step, 0, token)):
             _add(digest, text)
     else:
-        for ids in (_ints(step.prompt_ids), _ints(step.ids)[:token]):
-            _add(digest, ",".join(map(str, ids)))
+        for data in _written(step, token):
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
         if step.prompt_ids is None:
             _add(digest, step.observation or "")
 
@@ -124,6 +126,25 @@ def _add(digest: hashlib.blake2b, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     digest.update(len(data).to_bytes(8, "little"))
     digest.update(data)
+
+
+KEPT = 256
+"""Steps whose ids are kept as text: a plan that asks at every token wants each step's once for every token."""
+_kept: dict[int, tuple[Step, bytes, bytes, list[int]]] = {}
+
+
+def _written(step: Step, token: int | None) -> tuple[bytes, memoryview]:
+    """Ids of the prompt, and the first ``token`` sampled ones, as decimals between commas."""
+    found = _kept.get(id(step))
+    if found is None or found[0] is not step:  # a number of Python's is another object's when this one is gone
+        ids = [str(i).encode() for i in _ints(step.ids)]
+        ends = [0, *accumulate((len(i) + 1 for i in ids), initial=-1)]
+        found = (step, ",".join(map(str, _ints(step.prompt_ids))).encode(), b",".join(ids), [0, *ends[2:]])
+        if len(_kept) >= KEPT:
+            _kept.clear()
+        _kept[id(step)] = found
+    _, prompt, sampled_ids, ends = found
+    return prompt, memoryview(sampled_ids)[: None if token is None else ends[min(token, len(ends) - 1)]]
 
 
 def _ints(ids: object) -> list[int]:

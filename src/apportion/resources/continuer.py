@@ -56,6 +56,7 @@ class Continuer(BaseResource):
                 "a top_p above 0 up to 1, and at least one token"
             )
         self.scorer = None if scorer is None else scorer_of(scorer)
+        self.unscored = ""  # why nobody can score a continuation; asks for no reward are answered all the same
         self.speller = None if tokenizer is None else Speller(tokenizer)
         self.temperature, self.top_p, self.max_tokens = float(temperature), float(top_p), int(max_tokens)
         self.stop, self.stop_ids = tuple(stop), tuple(int(x) for x in stop_ids)
@@ -89,6 +90,8 @@ class Continuer(BaseResource):
         ask, rollout = request.ask, request.trajectory
         if not isinstance(ask, Continue):
             return ""
+        if self.unscored:
+            return self.unscored
         step, name = ask.at.step, rollout.id or ask.at.traj
         if spoken_to_after(rollout, step):
             return (

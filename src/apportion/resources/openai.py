@@ -229,7 +229,7 @@ class OpenAIServer(Continuer):
         if ask.model == "reference" and self.reference is None:
             return "log-probabilities under the reference model are asked for; name it (reference=…) on the server"
         if needs_speller(ask, rollout) and self.speller is None:
-            return "log-probabilities of text need the policy's tokenizer; give tokenizer="
+            return "log-probabilities of text need the policy's tokenizer; give it (--tokenizer, in Python tokenizer=)"
         if not self.server().dialect.forced:
             return (
                 f"the server (dialect {self.server().dialect.name}) tells no log-probabilities of a prompt; ask "

@@ -10,11 +10,9 @@ from apportion.data import Trajectory
 from apportion.resources.base import BaseResource, limit_of
 from apportion.resources.cache import Cache, Speed
 from apportion.resources.context import context_ids, context_text, has_ids, sampled, tokens_of
+from apportion.resources.judge import JudgeResource
 from apportion.resources.protocol import Load, Request, Resource
-from apportion.resources.runner import plan_jobs
-
-VERDICT_TOKENS = 32
-"""Generated tokens that a judge needs for one unit, at most: a short reason and a label."""
+from apportion.resources.runner import plan_jobs, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,8 @@ class Quote:
 class Ruler(BaseResource):
     """Counts what others would answer: tokens of the rollouts as they are, words where there are no ids.
 
+    A judge is mostly shown its instruction, so what it would be asked is written out: four bytes are a token there.
+
     Args:
         max_tokens: tokens of a continuation at most; None = as many as the longest rest of a rollout in the plan, which
             says nothing about a policy that writes more.
@@ -61,6 +61,11 @@ class Ruler(BaseResource):
 
     def __init__(self, max_tokens: int | None = None) -> None:
         self.max_tokens = max_tokens
+        self._judge = JudgeResource(identity=self.identity, decode=_unspelt)
+
+    def content(self, request: Request) -> bytes:
+        """Of a verdict what a judge would be shown, so that two units behind one history are asked about once."""
+        return self._judge.content(request) if isinstance(request.ask, Judge) else super().content(request)
 
     def load(self, request: Request) -> Load:
         """Tokens by the kind of ask; exact where the rollout has ids and nobody frames them in other text."""
@@ -75,11 +80,8 @@ class Ruler(BaseResource):
                 single = len(rollout.steps) - 1 == place.step
                 known = ids and single and not ask.without and not isinstance(first, str)
                 return Load(prompt, most, float(min(rest, most)), exact=known)
-            case Judge(units=units, focus=focus):
-                most = VERDICT_TOKENS * (len(units) if focus is None else 1)
-                last = focus is None or focus + 1 == len(units)
-                shown = len(rollout.steps) if last else units[(focus or 0) + 1].step
-                return Load(_size(rollout, shown), most, most / 2, exact=False)
+            case Judge():
+                return self._judge.load(request)
             case Logprob(at=place, until=until, target=target, frame=frame):
                 prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
                 own = (sampled(rollout.steps[place.step]) if until is None else until) - place.token
@@ -104,6 +106,7 @@ def quote(
     seed: int = 0,
     speed: Speed | None = None,
     exact: bool = True,
+    who: str = "cost",
 ) -> Quote:
     """Price of asking all this; nothing is asked.
 
@@ -112,9 +115,14 @@ def quote(
         cache: what it holds costs nothing. Its measured throughput is used where ``speed`` is None.
         speed: measured throughput.
         exact: False says that the plan itself is an upper bound.
+        who: asks, for messages.
+
+    Raises:
+        ResourceError: a resource cannot be asked this, as `run` says it.
     """
     jobs = list(plan_jobs(asks, trajectories, resources, seed).values())
     missing = [job for job in jobs if cache is None or cache.get(job.kind, job.key) is None]
+    refuse(missing, who)
     loads = [job.load for job in missing]
     if speed is None and cache is not None:
         speed = next((s for job in missing if (s := cache.speed(job.resource.identity)) is not None), None)
@@ -133,6 +141,11 @@ def quote(
         if speed is None
         else _seconds(speed, len(loads), sum(load.prompt_tokens for load in loads), expected),
     )
+
+
+def _unspelt(ids: list[int]) -> str:
+    """Ids that nobody can spell here, as four bytes each: a price sees how many there are, and which differ."""
+    return "".join(f"{i % 1000:03} " for i in ids)
 
 
 def rest_of(rollout: Trajectory, step: int, token: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from apportion.asks import KINDS, Answer, Ask, samples_of, traj_of
 from apportion.data import Trajectory
@@ -67,9 +67,7 @@ def run(
         else:
             state.replies[job.key] = found
     summary.add_found(state.replies.values(), cache.damaged)
-    for job in {id(job.request.ask): job for job in missing}.values():
-        if sentence := job.resource.check(job.request):
-            raise ResourceError(f"{who}: {sentence}")
+    refuse(missing, who)
     budget.admit([job.load for job in missing], who)
     _ask_missing(missing, state, budget, cache, retry, seed, summary, progress)
     summary.add_failed(state.failures.values())
@@ -87,6 +85,17 @@ def resource_for(kind: str, resources: Sequence[Resource]) -> Resource:
             return resource
     have = "; ".join(f"{r.name} answers {', '.join(sorted(r.kinds))}" for r in resources) or "none was given"
     raise ConfigError(f"nobody answers {kind!r} ({have}); give a resource that does")
+
+
+def refuse(jobs: Iterable[Job], who: str) -> None:
+    """Stop where a resource cannot be asked what is wanted of it, before anything is spent.
+
+    Raises:
+        ResourceError: the first sentence.
+    """
+    for job in {id(job.request.ask): job for job in jobs}.values():
+        if sentence := job.resource.check(job.request):
+            raise ResourceError(f"{who}: {sentence}")
 
 
 def plan_jobs(
