@@ -63,7 +63,7 @@ def from_record(record: object, at: str) -> Trajectory:
         FormatError: says where (``at``), which field, and why.
     """
     if not isinstance(record, dict):
-        raise FormatError(f"{at}: {_json_name(record)} where a trajectory was expected; give one object per line")
+        raise FormatError(f"{at}: {json_kind(record)} where a trajectory was expected; give one object per line")
     if "steps" not in record:
         raise FormatError(
             f"{at}: no 'steps', so this is not a trajectory of ours (it looks like {looks_like(record)}); "
@@ -71,7 +71,7 @@ def from_record(record: object, at: str) -> Trajectory:
         )
     _known(record, TRAJECTORY_FIELDS, "meta", at)
     if not isinstance(record["steps"], list):
-        raise FormatError(f"{at}: steps is {_json_name(record['steps'])}; give a list of objects")
+        raise FormatError(f"{at}: steps is {json_kind(record['steps'])}; give a list of objects")
     try:
         if (plain := plain_steps(record["steps"])) is not None:
             return _with_plain(record, plain, at)
@@ -174,7 +174,7 @@ def _present(holder: Step | Trajectory, names: Sequence[str], at: str) -> dict[s
 
 def _step(step: object, at: str, s: int) -> Step:
     if not isinstance(step, dict):
-        raise FormatError(f"{at}, step {s}: {_json_name(step)} where a step was expected; give an object")
+        raise FormatError(f"{at}, step {s}: {json_kind(step)} where a step was expected; give an object")
     if not step.keys() <= _STEP_SET:
         _known(step, STEP_FIELDS, "extra", f"{at}, step {s}")
     if step.get("extra"):
@@ -185,7 +185,7 @@ def _step(step: object, at: str, s: int) -> Step:
         raise FormatError(f"{at}, step {s}: {error}") from None
     except TypeError:  # the only field that is iterated as it comes
         raise FormatError(
-            f"{at}, step {s}: actions is {_json_name(step.get('actions'))}; give a list of strings"
+            f"{at}, step {s}: actions is {json_kind(step.get('actions'))}; give a list of strings"
         ) from None
 
 
@@ -202,7 +202,7 @@ def _listed(keys: Sequence[str], most: int = 6) -> str:
     return shown + (f" and {len(keys) - most} more" if len(keys) > most else "")
 
 
-def _json_name(value: object) -> str:
+def json_kind(value: object) -> str:
     """The JSON name of a value's kind, with its article."""
     names: tuple[tuple[type, str], ...] = (
         (type(None), "null"),

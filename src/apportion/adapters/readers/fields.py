@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apportion.adapters.readers.registry import Context
-from apportion.data.record import DEEPEST
+from apportion.data.record import DEEPEST, json_kind
 from apportion.errors import FormatError
+
+kind = json_kind
 
 REWARDS = ("reward", "outcome", "trajectory_reward", "score", "success")
 GROUPS = (
@@ -92,7 +94,7 @@ def group(record: Record, at: str, context: Context, first_user: str | None) -> 
     return label(value, f"{at}: {name}")
 
 
-def parts(value: Any, at: str, context: Context) -> dict[str, float]:
+def parts(value: Any, context: Context) -> dict[str, float]:
     """Named parts of a reward: its finite numbers by a name that a method can ask for; the others are counted."""
     if not isinstance(value, dict):
         context.report.note(f"parts of the reward that are no object ({kind(value)}): left out", value is not None)
@@ -166,16 +168,3 @@ def kept(value: Any, at: str, context: Context, depth: int = 0) -> Any:
     if isinstance(value, dict):
         return {name: kept(item, at, context, depth + 1) for name, item in value.items()}
     return value
-
-
-def kind(value: Any) -> str:
-    """The JSON name of a value's kind, with its article."""
-    names: tuple[tuple[type, str], ...] = (
-        (type(None), "null"),
-        (bool, "a boolean"),
-        (int, "a number"),
-        (float, "a number"),
-        (str, "a string"),
-        (list, "a list"),
-    )
-    return next((name for of, name in names if isinstance(value, of)), "an object")

@@ -30,6 +30,20 @@ def is_item(value: Any) -> bool:
     return isinstance(what, str) and (what in ("message", "reasoning") or what.endswith(("_call", "_call_output")))
 
 
+def before_of(asked: dict[str, Any], at: str, context: Context) -> list[dict[str, Any]]:
+    """Chat messages that a request begins with: its instructions, and what is in ``input``."""
+    before = as_messages(asked.get("input"), f"{at}: input", context)
+    if isinstance(asked.get("instructions"), str) and asked["instructions"]:
+        before.insert(0, {"role": "system", "content": asked["instructions"]})
+    return before
+
+
+def ran_out(response: dict[str, Any]) -> bool:
+    """Whether the response ended at its limit of tokens."""
+    reason = response.get("incomplete_details")
+    return isinstance(reason, dict) and reason.get("reason") == "max_output_tokens"
+
+
 def as_messages(items: Any, at: str, context: Context) -> list[dict[str, Any]]:
     """Chat messages of a text or a list of items.
 

@@ -144,7 +144,7 @@ def _reward(rewards: Any, record: dict[str, Any], at: str, context: Context) -> 
     told = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)
     context.report.note(f"reward from verifier_result in {BESIDE}", told is not None)
     context.report.note("reward missing: not scored, which is not 0", told is None)
-    parts = fields.parts(rewards, f"{at}: verifier_result.rewards", context) if len(rewards) > 1 else {}
+    parts = fields.parts(rewards, context) if len(rewards) > 1 else {}
     return None if told is None else fields.number(told, f"{at}: verifier_result.rewards"), parts
 
 

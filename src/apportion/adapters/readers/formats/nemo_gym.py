@@ -17,7 +17,7 @@ from apportion.adapters.readers import fields
 from apportion.adapters.readers.chat import conversation
 from apportion.adapters.readers.records import of_records
 from apportion.adapters.readers.registry import Context, Format, Head, register
-from apportion.adapters.readers.responses import as_messages
+from apportion.adapters.readers.responses import as_messages, before_of, ran_out
 from apportion.adapters.readers.tokens import of_messages, with_ids
 from apportion.data import Trajectory
 from apportion.errors import FormatError
@@ -41,18 +41,14 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     if response is not None and not isinstance(response, dict):
         raise FormatError(f"{at}: response is {fields.kind(response)}; give an object with output")
     asked, response = record["responses_create_params"], response or {}
-    before = as_messages(asked.get("input"), f"{at}: input", context)
-    if isinstance(asked.get("instructions"), str) and asked["instructions"]:
-        before.insert(0, {"role": "system", "content": asked["instructions"]})
+    before = before_of(asked, at, context)
     after = as_messages(_grown(response.get("output"), at, context), f"{at}: output", context)
-    reason = response.get("incomplete_details")
-    reason = reason.get("reason") if isinstance(reason, dict) else None
     chat = conversation(
         after,
         at,
         context,
         before=before,
-        truncated=fields.flag(record, fields.TRUNCATED, at) or reason == "max_output_tokens",
+        truncated=fields.flag(record, fields.TRUNCATED, at) or ran_out(response),
         terminated=fields.flag(record, fields.TERMINATED, at),
     )
     meta = fields.rest(record, TAKEN, at, context)

@@ -17,7 +17,7 @@ from apportion.adapters.readers import fields
 from apportion.adapters.readers.chat import conversation
 from apportion.adapters.readers.records import of_records
 from apportion.adapters.readers.registry import Context, Format, Head, register
-from apportion.adapters.readers.responses import as_messages, is_item
+from apportion.adapters.readers.responses import as_messages, before_of, is_item, ran_out
 from apportion.adapters.readers.tokens import of_messages, with_ids
 from apportion.data import Trajectory
 from apportion.errors import FormatError
@@ -47,20 +47,16 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     response = _response(record)
     request = record.get("request")
     asked = request if isinstance(request, dict) else {**record, **response}
-    before = as_messages(asked.get("input"), f"{at}: input", context)
-    if isinstance(asked.get("instructions"), str) and asked["instructions"]:
-        before.insert(0, {"role": "system", "content": asked["instructions"]})
+    before = before_of(asked, at, context)
     if not before and response.get("previous_response_id"):
         context.report.note("responses whose history is behind previous_response_id: not in the file")
     after = as_messages(response["output"], f"{at}: output", context)
-    reason = response.get("incomplete_details")
-    reason = reason.get("reason") if isinstance(reason, dict) else None
     chat = conversation(
         after,
         at,
         context,
         before=before,
-        truncated=fields.flag(record, fields.TRUNCATED, at) or reason == "max_output_tokens",
+        truncated=fields.flag(record, fields.TRUNCATED, at) or ran_out(response),
         terminated=fields.flag(record, fields.TERMINATED, at),
     )
     first = next((message["content"] for message in after if message["role"] == "user"), None)

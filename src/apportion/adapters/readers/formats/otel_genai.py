@@ -127,7 +127,7 @@ def _convert(spans: Any, at: str, context: Context) -> Trajectory:
         group=group,
         id=context.unique(root.trace),
         outcome=outcome,
-        outcomes=fields.parts(outcomes, at, context) if len(outcomes) > 1 else {},
+        outcomes=fields.parts(outcomes, context) if len(outcomes) > 1 else {},
         final_observation=chat.final_observation,
         meta=fields.kept({"attributes": short}, at, context),
     )

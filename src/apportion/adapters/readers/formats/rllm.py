@@ -101,7 +101,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         group=_group(episode, whole, agent, at, context, first_user),
         id=_name(episode, one, agent, at, context),
         outcome=outcome,
-        outcomes={} if broke else fields.parts(one.get("signals"), f"{at}: signals", context),
+        outcomes={} if broke else fields.parts(one.get("signals"), context),
         meta=meta,
     )
 

@@ -102,7 +102,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         group=group,
         id=context.unique(name) if name else None,
         outcome=outcome,
-        outcomes={} if broke else fields.parts(told.get("reward_breakdown"), f"{at}: reward_breakdown", context),
+        outcomes={} if broke else fields.parts(told.get("reward_breakdown"), context),
         final_observation=chat.final_observation,
         reference=json.dumps(criteria, ensure_ascii=False) if criteria else None,
         meta=meta,

@@ -123,7 +123,7 @@ def _outcome(info: Any, at: str, context: Context) -> tuple[float | None, dict[s
         context.report.note("reward missing: not scored, which is not 0")
         return None, {}
     rest = {name: value for name, value in info.items() if name != "r" and isinstance(value, bool | int | float)}
-    return fields.number(info["r"], f"{at}: r"), fields.parts(rest, at, context)
+    return fields.number(info["r"], f"{at}: r"), fields.parts(rest, context)
 
 
 register(

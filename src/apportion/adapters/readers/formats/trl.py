@@ -92,7 +92,7 @@ def _reward(record: dict[str, Any], at: str, context: Context) -> tuple[float | 
     told = {name: value for name, value in numbers.items() if name in named} or numbers
     absent = [name for name, value in told.items() if not math.isfinite(value)]
     context.report.note("reward parts that are not finite: did not apply", len(absent))
-    parts = fields.parts({name: value for name, value in told.items() if name not in absent}, at, context)
+    parts = fields.parts({name: value for name, value in told.items() if name not in absent}, context)
     if not parts:
         context.report.note("reward missing: not scored, which is not 0")
         return None, {}

@@ -98,7 +98,7 @@ def _reward(record: dict[str, Any], broke: bool, at: str, context: Context) -> t
         scores[name] = fields.number(told.get("score"), f"{at}: rewards.{name[:40]}.score")
         weight = told.get("weight", 1.0)
         total += scores[name] * fields.number(weight, f"{at}: rewards.{name[:40]}.weight")
-    return total, fields.parts(scores, f"{at}: rewards", context)
+    return total, fields.parts(scores, context)
 
 
 register(

@@ -59,7 +59,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         group=_group(record, at, context, asked),
         id=None if record.get("uid") is None else context.unique(fields.label(record["uid"], f"{at}: uid")),
         outcome=outcome,
-        outcomes=fields.parts(numbers, at, context),
+        outcomes=fields.parts(numbers, context),
         reference=answer if isinstance(answer, str) else None if answer is None else json.dumps(answer),
         meta=meta,
     )
