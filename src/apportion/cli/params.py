@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from apportion.errors import ConfigError
@@ -16,21 +16,31 @@ def method_params(arguments: Sequence[str]) -> dict[str, Any]:
         ConfigError: something that is not such a pair.
     """
     out: dict[str, Any] = {}
-    rest = list(arguments)
-    while rest:
-        token = rest.pop(0)
-        if not token.startswith("--") or len(token) < 3:
-            raise ConfigError(f"unexpected argument {token!r}; parameters of the method are written --name value")
-        name, equals, value = token[2:].partition("=")
-        if not equals:
-            if not rest:
-                raise ConfigError(f"--{name} needs a value, like --{name} 0.9")
-            value = rest.pop(0)
+    for name, value in named(arguments, "parameters of the method"):
         key = name.replace("-", "_")
         if key in out:
             raise ConfigError(f"--{name} is given twice; give it once")
         out[key] = literal(value)
     return out
+
+
+def named(arguments: Sequence[str], what: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each ``--name value`` and ``--name=value``; ``what``: that they are, for the sentence.
+
+    Raises:
+        ConfigError: something that is not such a pair.
+    """
+    rest = list(arguments)
+    while rest:
+        token = rest.pop(0)
+        if not token.startswith("--") or len(token) < 3:
+            raise ConfigError(f"unexpected argument {token!r}; {what} are written --name value")
+        name, equals, value = token[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise ConfigError(f"--{name} needs a value, like --{name} 0.9")
+            value = rest.pop(0)
+        yield name, value
 
 
 def literal(value: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from apportion.cli.output import emit_json, remark, shares, table
-from apportion.errors import ConfigError
+from apportion.cli.params import named
 
 if TYPE_CHECKING:
     from apportion.train.listening import OnCredit
@@ -60,13 +60,7 @@ def train(
     document = {
         "schema": "apportion.train/1",
         "out": str(result.folder),
-        "iterations": result.iterations,
-        "generated_tokens": result.generated_tokens,
-        "before": dict(result.before),
-        "after": dict(result.after),
-        "seconds": result.seconds,
-        "credit_share": result.credit_share,
-        "stopped": result.stopped,
+        **result.to_mapping(),
     }
     if json:
         emit_json(document)
@@ -86,18 +80,7 @@ def train(
 
 def _flags(arguments: list[str]) -> list[str]:
     """``--clone-episodes 40`` as ``clone_episodes=40``."""
-    out, rest = [], list(arguments)
-    while rest:
-        token = rest.pop(0)
-        if not token.startswith("--") or len(token) < 3:
-            raise ConfigError(f"unexpected argument {token!r}; settings are written --name value")
-        name, equals, value = token[2:].partition("=")
-        if not equals:
-            if not rest:
-                raise ConfigError(f"--{name} needs a value, like --{name} 0.9")
-            value = rest.pop(0)
-        out.append(f"{name.replace('-', '_')}={value}")
-    return out
+    return [f"{name.replace('-', '_')}={value}" for name, value in named(arguments, "settings")]
 
 
 def _show(settings: dict[str, Any]) -> None:

@@ -46,17 +46,23 @@ class RunResult:
         """Every line of the run's ``metrics.jsonl``."""
         return read_metrics(self.folder / "metrics.jsonl")
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, for JSON; without the folder."""
+        return {
+            "iterations": self.iterations,
+            "generated_tokens": self.generated_tokens,
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "seconds": self.seconds,
+            "credit_share": self.credit_share,
+            "stopped": self.stopped,
+        }
+
 
 def write_result(result: RunResult) -> None:
     """What a run came to, as ``result.json`` in its folder."""
-    summary = {
-        "iterations": result.iterations,
-        "generated_tokens": result.generated_tokens,
-        "before": dict(result.before),
-        "after": dict(result.after),
-        "seconds": result.seconds,
-        "credit_share": result.credit_share,
-        **({} if result.stopped is None else {"stopped": result.stopped}),
-    }
+    summary = result.to_mapping()
+    if result.stopped is None:
+        del summary["stopped"]
     with atomic_write(result.folder / "result.json") as file:
         file.write(json.dumps(summary, indent=2).encode() + b"\n")
