@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.assign import assign, check_expression, check_level, parse, required_cut
+from apportion.assign import assign, check_expression, parse, required_cut
+from apportion.assign.checked import meets
 from apportion.assign.cutting import check_cut, options_of, read_cut
 from apportion.assign.expression import leaves
 from apportion.credit import Credit
@@ -43,7 +44,7 @@ class Crediting:
         check_expression(self.method, self.params)
         level, options = self.cut
         check_cut(level, options)
-        check_level(self.method, level)
+        self._check_level(level)
         if self.states not in STATES:
             raise ConfigError(f"no state rule named {self.states!r}; there are {', '.join(STATES)}")
         if self.states != "exact" and "state" not in options_of(level):
@@ -55,6 +56,13 @@ class Crediting:
     def cut(self) -> tuple[str, dict[str, Any]]:
         """Level and options."""
         return read_cut(self.unit or required_cut(self.method))
+
+    def _check_level(self, level: str) -> None:
+        """As `check_level`, in the words of a host's setting."""
+        for spec in meets(parse(self.method)):
+            if spec.units and level not in spec.units:
+                wanted = " or ".join(spec.units)
+                raise ConfigError(f"{spec.name} credits {spec.unit}s, and the unit is {level}; say unit={wanted}")
 
     @property
     def asks(self) -> bool:
@@ -68,8 +76,13 @@ class Crediting:
         return self.cut[0] not in WHOLE_ROLLOUT or any(get(name).kind == "transform" for name in names)
 
     def reads(self, column: str) -> bool:
-        """Some method of the expression reads this column."""
-        return any(column in get(leaf.name).reads for leaf in leaves(parse(self.method)))
+        """Some method of the expression reads this column, at the parameters that it has."""
+        return column in self.all_reads()
+
+    def all_reads(self) -> tuple[str, ...]:
+        """The columns that the methods of the expression read, at the parameters that they have."""
+        bound = leaves(check_expression(self.method, self.params))
+        return tuple(dict.fromkeys(column for leaf in bound for column in get(leaf.name).all_reads(leaf.params)))
 
     def units(self, batch: Batch) -> Units:
         """The batch, cut."""

@@ -39,8 +39,14 @@ def check_level(method: str, level: str) -> None:
 
 
 def required_cut(method: str) -> str:
-    """Level that the first method of the expression is made for; the command line's default."""
-    return get(next(leaves(parse(method))).name).unit
+    """Level that an expression is credited at by default: the first that one of its methods is made for and all credit.
+
+    "gae" by token, "grpo + 0.5*anchor" by step: grpo credits steps too, and anchor no episodes. Where no level suits
+    all, the first method's, and `check_level` says who has none of it.
+    """
+    node = parse(method)
+    own = [get(leaf.name).unit for leaf in leaves(node)]
+    return next((one for one in own if all(not spec.units or one in spec.units for spec in meets(node))), own[0])
 
 
 def required_needs(method: str) -> tuple[str, ...]:

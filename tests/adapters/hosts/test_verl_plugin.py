@@ -13,9 +13,9 @@ import pytest
 import apportion as ap
 from apportion.adapters.verl import contract, dataproto, estimators, plugin, stage
 from apportion.adapters.verl.settings import OWN, method_of, section_of, settings_of
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, UnknownName
 from apportion.methods import get, names
-from tests.adapters.hosts.verl_hosts import PRESENT, WHY, Config, StandIn
+from tests.adapters.hosts.verl_hosts import PRESENT, WHY, Config, StandIn, config
 
 HEAVY = ("torch", "ray", "transformers", "tensordict", "omegaconf", "verl", "pandas", "pyarrow", "numba")
 
@@ -260,6 +260,96 @@ def test_settings_come_from_the_section():
         settings_of("apportion/gigpo", Config(apportion=3))
     with pytest.raises(ConfigError, match="'vineppo' asks somebody"):
         settings_of("apportion/vineppo", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "sentence"),
+    [
+        ("apportion/", {}, "adv_estimator is 'apportion/'; a method stands behind a slash, as in apportion/gigpo"),
+        ("apportion", {"method": "gigpo"}, "adv_estimator is 'apportion'; a method stands behind a slash"),
+        ("Apportion/gigpo", {}, "a method stands behind a slash"),
+        ("apportion:gigpo", {}, "a method stands behind a slash"),
+        (
+            "apportion/gigpo",
+            {"method": "grpo"},
+            r"'apportion/gigpo' and algorithm\.apportion\.method is 'grpo'; say one",
+        ),
+        ("apportion/gigpo", {"unit": "token"}, "gigpo credits steps, and the unit is token; say unit=step or turn"),
+        (
+            "apportion/grpo",
+            {"unit": "segment"},
+            "segments by 'newline' need the text of each token, .* use by='fixed', by",
+        ),
+        ("apportion/llm_critic", {}, r"say whom by \+algorithm\.apportion\.ask=my_package\.my_module:function"),
+        ("apportion/llm_crtic", {}, "did you mean 'llm_critic'"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_a_sentence_in_verls_words(name, section, sentence):
+    with pytest.raises((ConfigError, UnknownName), match=sentence):
+        settings_of(name, Config(apportion=Config(section)))
+
+
+def test_what_the_method_may_be_said_in_both_places():
+    made = settings_of("apportion/grpo + 0.5*anchor", Config(apportion=Config(method="grpo + 0.5*anchor")))
+    assert made.crediting.cut == ("step", {})
+    assert settings_of("apportionment", None) is None  # somebody else's name
+
+
+def made_with(name, section=None, critic=None, use_kl_loss=False, **algorithm):
+    """What is said when the newer trainer is made with these settings."""
+    settings = config(name, section or {}, **algorithm)
+    settings["critic"] = Config(enable=critic)
+    settings.actor_rollout_ref.actor["use_kl_loss"] = use_kl_loss
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        stage.checked(lambda self, config: None)(None, settings)
+    return [str(one.message) for one in said if "was tested with" not in str(one.message)]
+
+
+def test_what_the_run_will_lack_is_said_before_it():
+    with pytest.raises(
+        ConfigError, match=r"gae reads a value before every token, and no critic is .* critic\.enable=true"
+    ):
+        made_with("apportion/gae")
+    assert made_with("apportion/gae", critic=True) == []
+    (said,) = made_with("apportion/step_gae")
+    assert said.startswith("step_gae reads values, and no critic is trained: set critic.enable=true, or let the agent")
+    with pytest.raises(
+        ConfigError, match=r"implicit_q reads the reference policy's log-probabilities, .*use_kl_loss=true"
+    ):
+        made_with("apportion/implicit_q")
+    assert made_with("apportion/implicit_q", use_kl_loss=True) == []
+    assert made_with("apportion/implicit_q", use_kl_in_reward=True) == []
+
+
+def test_verls_settings_that_are_not_read_are_said():
+    (said,) = made_with("apportion/gigpo", gamma=0.9)
+    assert (
+        said == "algorithm.gamma=0.9 is not read by gigpo, which takes gamma=0.95; say +algorithm.apportion.gamma=0.9"
+    )
+    assert made_with("apportion/gigpo", {"gamma": 0.8}, gamma=0.9) == []
+    assert made_with("apportion/gigpo(gamma=0.8)", gamma=0.9) == []
+    assert made_with("apportion/grpo", gamma=0.9) == []  # it has none
+    assert made_with("apportion/gigpo") == []  # verl's default
+    (said,) = made_with("apportion/gae", critic=True, lam=0.9)
+    assert said.startswith("algorithm.lam=0.9 is not read by gae, which takes lam=0.95")
+    twice = {"kl_coef": 0.1}
+    (said,) = made_with("apportion/reinforce_pp", twice, use_kl_in_reward=True)
+    assert said.startswith(
+        "algorithm.use_kl_in_reward subtracts a KL from the rewards and reinforce_pp's kl_coef another"
+    )
+    assert made_with("apportion/reinforce_pp", twice, use_kl_loss=True) == []
+
+
+def test_a_method_without_the_slash_is_refused_where_verl_has_no_estimator_of_that_name(monkeypatch):
+    known = types.ModuleType(contract.ESTIMATORS)
+    known.ADV_ESTIMATOR_REGISTRY = {"grpo": None, "mine": None}
+    monkeypatch.setitem(sys.modules, contract.ESTIMATORS, known)
+    with pytest.raises(ConfigError, match=r"verl has no estimator 'gigpo'; for apportion's, say .*=apportion/gigpo"):
+        made_with("gigpo")
+    for name in ("grpo", "mine", "registered_later"):
+        assert made_with(name) == []
+    stage.checked(lambda self, config: None, fork=True)(None, config("gigpo"))  # verl-agent has one of its own
 
 
 def test_no_method_has_a_parameter_of_the_names_that_are_ours():

@@ -72,13 +72,13 @@ def check_config(config: Any, crediting: Crediting) -> None:
     Raises:
         ConfigError: the setting, why, and what to use instead.
     """
-    mode = _at(config, "actor_rollout_ref", "actor", "policy_loss", "loss_mode")
+    mode = at(config, "actor_rollout_ref", "actor", "policy_loss", "loss_mode")
     if crediting.varies_inside and mode == "geo_mean":
         raise ConfigError(
             f"policy_loss.loss_mode=geo_mean gives every token of a row the row's mean advantage, so the credit of "
             f"{crediting.method!r} would be lost; use vanilla, gspo or cispo, or +algorithm.apportion.unit=episode"
         )
-    if _at(config, "critic", "enable") is True and len(value_readers(crediting)) != 1:
+    if at(config, "critic", "enable") is True and len(value_readers(crediting)) != 1:
         raise ConfigError(no_target(crediting))
 
 
@@ -106,7 +106,7 @@ def no_target(crediting: Crediting) -> str:
     )
 
 
-def _at(config: Any, *names: str) -> Any:
+def at(config: Any, *names: str) -> Any:
     """What stands under these names, None where one of them is absent."""
     for name in names:
         config = None if config is None else config.get(name, None)

@@ -32,7 +32,7 @@ def wrap(module: ModuleType) -> None:
     trainer = getattr(module, "RayPPOTrainer", None)
     remember_in_fit(trainer)
     if trainer is not None and "config" in inspect.signature(trainer.__init__).parameters:
-        trainer.__init__ = checked(trainer.__init__, says_untested=not hasattr(module, "adjust_batch"))
+        trainer.__init__ = checked(trainer.__init__, fork=hasattr(module, "adjust_batch"))
     if callable(metrics := getattr(module, "compute_data_metrics", None)):
         module.compute_data_metrics = _reported(metrics)
     if callable(adjust := getattr(module, "adjust_batch", None)):

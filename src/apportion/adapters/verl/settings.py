@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.log import TokenLog
+from apportion.assign import check_expression, required_needs
 from apportion.errors import ConfigError
 from apportion.resources import Asker
+from apportion.units.segments import TAKES
 
 PREFIX = "apportion/"
 SECTION = "apportion"
@@ -75,9 +78,15 @@ def settings_of(adv_estimator: Any, algorithm: Any) -> Settings | None:
         ConfigError: an unknown method, unit, state rule or parameter, in one sentence.
     """
     section = section_of(algorithm)
-    method = method_of(adv_estimator) or section.get("method")
+    named, name = method_of(adv_estimator), getattr(adv_estimator, "value", adv_estimator)
+    if not named and isinstance(name, str) and re.match(rf"{SECTION}\b", name, re.IGNORECASE):
+        raise ConfigError(f"adv_estimator is {name!r}; a method stands behind a slash, as in {PREFIX}gigpo")
+    method = named or section.get("method")
+    if named and section.get("method", named) != named:
+        raise ConfigError(
+            f"adv_estimator is {name!r} and algorithm.apportion.method is {section['method']!r}; say one of them"
+        )
     if method is None and section:
-        name = getattr(adv_estimator, "value", adv_estimator)
         raise ConfigError(
             f"algorithm.apportion has settings, and adv_estimator is {name!r}, which reads none of them; say "
             "adv_estimator=apportion/<method>"
@@ -90,15 +99,33 @@ def settings_from(method: str, section: Mapping[str, Any]) -> Settings:
     key = json.dumps([method, section], sort_keys=True, default=repr)
     if key not in _MADE:
         params = {name: value for name, value in section.items() if name not in OWN}
+        check_expression(method, params)
+        if section.get("ask") is None and required_needs(method):
+            raise ConfigError(
+                f"{method!r} asks somebody for more than the rollouts; say whom by "
+                f"+algorithm.{SECTION}.ask=my_package.my_module:function, which returns an apportion.Asker"
+            )
         ask = None if section.get("ask") is None else _asker(section["ask"])
         listener = None if section.get("on_credit") is None else _listener(section["on_credit"])
         crediting = Crediting(method, section.get("unit") or "", section.get("states") or "exact", params, ask)
+        _check_text(crediting)
         log = None if section.get("log") is None else TokenLog(section["log"])
         _MADE[key] = Settings(crediting, log, listener)
     return _MADE[key]
 
 
 _MADE: dict[str, Settings] = {}
+
+
+def _check_text(crediting: Crediting) -> None:
+    level, options = crediting.cut
+    by = options.get("by", "newline")
+    if level == "segment" and "decode" in TAKES[by]:
+        without = ", ".join(f"by={one!r}" for one in TAKES if "decode" not in TAKES[one])
+        raise ConfigError(
+            f"algorithm.apportion.unit: segments by {by!r} need the text of each token, which nobody decodes in verl's "
+            f"advantage stage; use {without}"
+        )
 
 
 def _named(setting: str, where: Any) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from apportion.adapters.verl.contract import COLUMNS, FIELDS, STAGE, check_config, problem, warn_if_untested
 from apportion.adapters.verl.crediting import Result, credit_rows
+from apportion.adapters.verl.foreseen import check_estimator, check_values, warn_of_unread
 from apportion.adapters.verl.memory import memory_of, remember
 from apportion.adapters.verl.rollouts import Part, unpadded
 from apportion.adapters.verl.settings import Settings, settings_of
@@ -57,20 +58,25 @@ def take_place(module: ModuleType) -> None:
     )
 
 
-def checked(theirs: Any, *, says_untested: bool = True) -> Any:
+def checked(theirs: Any, *, fork: bool = False) -> Any:
     """A trainer's ``__init__`` that says a wrong setting before models are loaded, not after the first rollouts.
 
     Args:
-        theirs: it takes the configuration first. says_untested: warn of a verl that no test has seen.
+        theirs: it takes the configuration first.
+        fork: it knows other estimators and settings than verl; what hangs on them is left to it.
     """
 
     @functools.wraps(theirs)
     def made(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         settings = settings_of(config.algorithm.adv_estimator, config.algorithm)
         if settings is not None:
-            if says_untested:
-                warn_if_untested()
             check_config(config, settings.crediting)
+        if settings is not None and not fork:
+            warn_if_untested()
+            check_values(config, settings.crediting)
+            warn_of_unread(config, settings.crediting)
+        elif not fork:
+            check_estimator(config.algorithm.adv_estimator)
         theirs(self, config, *args, **kwargs)
 
     return made
