@@ -2,12 +2,13 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from apportion.bench.compare import CONTROLS, COSTS, METRICS, Plan, compare, every_method, every_task, page
+from apportion.bench.compare import CONTROLS, COSTS, METRICS, Plan, compare, dearer, every_method, every_task, page
 from apportion.bench.compare import run as running
 from apportion.bench.compare.agreement import rank_agreement, sign_agreement, top_of_five
 from apportion.bench.compare.cells import measure_cell, step_credit
@@ -154,6 +155,16 @@ def test_every_method_has_metrics_or_a_reason(tmp_path):
     assert "http" not in text.replace("http-equiv", "")
     for method in every_method():
         assert f">{method}<" in text
+
+
+def test_who_cannot_afford_one_rollout_is_named(tmp_path):
+    methods = ["rloo", "vineppo", "vineppo(k=1, max_states=1)"]
+    document = compare(methods, ["twins", "relay"], Plan(budget=60, seeds=3, n=4), out=tmp_path)
+    (sentence,) = dearer(document["cells"])
+    assert re.match(r"vineppo cost more than the budget of 60 decisions, .*: \d+ on twins, \d+ on relay\. ", sentence)
+    assert sentence in page(document)
+    shown = CliRunner().invoke(app, f"bench -m rloo,vineppo -t twins -b 60 --seeds 3 --group 4 -o {tmp_path}".split())
+    assert "no comparison at equal cost" in " ".join(shown.output.split())
 
 
 def test_a_run_that_was_stopped_measures_only_what_is_missing(tmp_path, monkeypatch):

@@ -132,6 +132,26 @@ print(json.dumps(out))
     assert fine == "rloo"
 
 
+def test_a_name_that_misses_leads_to_the_plugins(installed):
+    code = """
+def miss(name):
+    try: ap.describe(name)
+    except ap.UnknownName as problem: return str(problem).partition('; ')[2]
+told = [miss('acmee/margin'), miss('zzz'), miss('nobody/zzz')]
+ap.describe('acme/margin')
+print(json.dumps([*told, miss('margin')]))
+"""
+    with_package, nothing, nobody, bare = say(installed, code)
+    assert with_package == bare == "did you mean 'acme/margin'?"
+    assert nothing == nobody == "see `apportion methods --plugins`"
+
+
+def test_the_list_says_that_there_are_more(installed):
+    listed = run(installed, "-m", "apportion", "methods")
+    assert "installed packages have more (acme, acme_broken, acme_late): apportion methods --plugins" in listed.stderr
+    assert "have more" not in run(installed, "-m", "apportion", "methods", "--plugins").stderr
+
+
 def test_it_describes_itself_like_a_built_in(installed):
     told = say(installed, "ap.assign; print(json.dumps(ap.describe('acme/margin').to_dict()))")
     assert told["summary"] == "each trajectory's outcome against the best of the others in its group."

@@ -75,7 +75,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _show(document: dict[str, Any], tasks: list[str]) -> None:
-    from apportion.bench.compare import number, ranked, reasons
+    from apportion.bench.compare import dearer, number, ranked, reasons
 
     for name in tasks:
         cells = [cell for cell in document["cells"] if cell["task"] == name]
@@ -88,6 +88,8 @@ def _show(document: dict[str, Any], tasks: list[str]) -> None:
             ["method", *(SHORT.get(key, key) for key in (*SHOWN, *PAID))],
             rows,
         )
+    for sentence in dearer(document["cells"]):
+        remark(sentence)
     for (method, reason), where in reasons(document["cells"]).items():
         remark(f"{method} did not run on {', '.join(where)}: {reason}")
 

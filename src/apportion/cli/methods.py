@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from apportion.cli.output import emit_json, emit_text, table
+from apportion.cli.output import emit_json, emit_text, remark, table
 
 
 def methods(
@@ -19,6 +19,7 @@ def methods(
     from apportion.methods import describe as describe_method
     from apportion.methods import markdown_table
     from apportion.methods import methods as all_methods
+    from apportion.methods.registry import plugged
 
     specs = all_methods(plugins=plugins)
     if json:
@@ -38,6 +39,8 @@ def methods(
             for s in sorted(specs, key=lambda s: (s.kind, s.family, s.name))
         ]
         table("", ["method", "family", "unit", "reads", "what it does", "source"], rows)
+        if not plugins and (others := plugged()):
+            remark(f"installed packages have more ({', '.join(others)}): apportion methods --plugins")
 
 
 def describe(

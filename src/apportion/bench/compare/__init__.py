@@ -4,7 +4,7 @@ document = compare(["grpo", "gigpo"], ["crafttree", "ice"], Plan(budget=2000, se
 """
 
 from apportion.bench.compare.cells import CONTROLS, COSTS, METRICS, Plan
-from apportion.bench.compare.page import number, page, ranked, reasons
+from apportion.bench.compare.page import dearer, number, page, ranked, reasons
 from apportion.bench.compare.run import compare, every_method, every_task
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "METRICS",
     "Plan",
     "compare",
+    "dearer",
     "every_method",
     "every_task",
     "number",

@@ -43,6 +43,9 @@ svg{max-width:100%;height:auto}.axis{stroke:var(--line)}.bar{stroke:var(--dot);s
 """
 LEFT, WIDTH, ROW = 190, 620, 18
 
+OVER = 1.25
+"""Share of the budget from which a method counts as dearer: two rollouts tell the price of the others so well."""
+
 
 def page(document: Mapping[str, Any]) -> str:
     """The whole page for the document of `compare`."""
@@ -60,6 +63,7 @@ def page(document: Mapping[str, Any]) -> str:
         "<h2>Cosine with the exact policy gradient</h2>",
         _overview(tasks, cells),
         *(_task(name, [cell for cell in cells if cell["task"] == name]) for name in tasks),
+        *(f"<p>{escape(sentence)}</p>" for sentence in dearer(cells)),
         _reasons(cells),
         "<h2>What the columns say</h2><ul>",
         *(f"<li><b>{escape(name)}</b> {escape(what)}</li>" for name, what in SAYS.items()),
@@ -82,6 +86,19 @@ def reasons(cells: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[st
         if "reason" in cell:
             out.setdefault((cell["method"], cell["reason"]), []).append(cell["task"])
     return out
+
+
+def dearer(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence for each method that spent more than its budget, because one rollout with its asks costs more."""
+    over: dict[str, list[str]] = {}
+    for cell in cells:
+        if "cost" in cell and (spent := cell["cost"]["decisions"][0]) > OVER * cell["budget"]:
+            over.setdefault(cell["method"], []).append(f"{spent:,.0f} on {cell['task']}")
+    return [
+        f"{method} cost more than the budget of {cells[0]['budget']:,} decisions, because one rollout with its asks "
+        f"does: {', '.join(where)}. Its rows there are no comparison at equal cost; raise the budget."
+        for method, where in over.items()
+    ]
 
 
 def number(x: float | None, digits: int = 2) -> str:
