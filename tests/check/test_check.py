@@ -532,8 +532,13 @@ def test_a_check_of_ones_own_and_what_the_registry_refuses():
         registry._CHECKS["mine"] = replace(registry._CHECKS["mine"], call=other)
         with pytest.raises(ConfigError, match="check 'mine' yielded the code 'unscored'; begin it with its name"):
             check(clean())
+        registry._CHECKS["mine"] = replace(registry._CHECKS["mine"], call=lambda batch: next(mine(batch)))
+        with pytest.raises(ConfigError, match="check 'mine' returned a Finding; yield findings"):
+            check(clean())
     finally:
         del registry._CHECKS["mine"]
+    with pytest.raises(ConfigError, match="finding 'mine': no severity named 'warn'; there are error, warning, info"):
+        Finding("mine", "warn", "m", "r")
     for name, on, doc, sentence in (
         ("unscored", "batch", "x", "the check 'unscored' is already there"),
         ("new", "tokens", "x", "no subject named 'tokens'; there are rollouts, batch, units, credit"),

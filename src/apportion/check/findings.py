@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apportion.errors import ConfigError
+
 SCHEMA = "apportion.check/1"
 SEVERITIES = ("error", "warning", "info")
 """Worst first. error: no credit, or wrong credit. warning: part of the data is lost or doubtful. info: good to know."""
@@ -26,6 +28,9 @@ class Finding:
         remedy: what to do.
         evidence: the numbers that convict, JSON values. Its ``share`` (0 to 1) says how much of the data is touched.
         where: names of the first few trajectories or groups.
+
+    Raises:
+        ConfigError: another severity.
     """
 
     code: str
@@ -34,6 +39,11 @@ class Finding:
     remedy: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     where: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.severity not in SEVERITIES:
+            known = ", ".join(SEVERITIES)
+            raise ConfigError(f"finding {self.code!r}: no severity named {self.severity!r}; there are {known}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

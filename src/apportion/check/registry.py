@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,10 @@ def run(on: str, subject: Any, *, cheap: bool = False) -> list[Finding]:
     """Everything that the checks of a subject find."""
     out = []
     for entry in checks(on, cheap=cheap):
-        for finding in entry.call(subject):
+        found = entry.call(subject)
+        if not isinstance(found, Iterable):
+            raise ConfigError(f"check {entry.name!r} returned a {type(found).__name__}; yield findings")
+        for finding in found:
             if finding.code.partition("/")[0] != entry.name:
                 raise ConfigError(f"check {entry.name!r} yielded the code {finding.code!r}; begin it with its name")
             out.append(finding)

@@ -47,7 +47,8 @@ def of_records(
     """The ``read`` of a format.
 
     Args:
-        convert: makes the trajectories of one record. If it fails, the record is left out, whole.
+        convert: makes the trajectories of one record. Where it raises a `DataError`, such as a `FormatError`, the
+            record is left out, whole; any other exception ends the reading.
         split: finds the records in one value of the file; None = the value is the record.
         whole: as for `stream_json`.
     """
