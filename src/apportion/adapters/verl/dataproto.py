@@ -34,7 +34,7 @@ def wrap(module: ModuleType) -> None:
     if trainer is not None and "config" in inspect.signature(trainer.__init__).parameters:
         trainer.__init__ = checked(trainer.__init__, fork=hasattr(module, "adjust_batch"))
     if callable(metrics := getattr(module, "compute_data_metrics", None)):
-        module.compute_data_metrics = _reported(metrics)
+        module.compute_data_metrics = _reported(metrics)  # type: ignore[attr-defined]
     if callable(adjust := getattr(module, "adjust_batch", None)):
         module.adjust_batch = _numbered(adjust)  # type: ignore[attr-defined]
 
