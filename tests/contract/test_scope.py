@@ -120,3 +120,9 @@ def test_wide_names_a_parameter(planting):
         @register("planted/typo", family="test", source="none", wide={"scoop": ("batch",)})
         def typo(units):
             """Nothing."""
+
+    with pytest.raises(ConfigError, match="reads_with names 'kl', which the method does not take"):
+
+        @register("planted/typo", family="test", source="none", reads_with={"kl": ("logp_S",)})
+        def typo_of_reads(units):
+            """Nothing."""

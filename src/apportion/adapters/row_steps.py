@@ -61,8 +61,15 @@ def _per_step(row: HostRow, name: str, count: int) -> list[Any] | None:
 def _per_token(row: HostRow, name: str, values: Any, count: int) -> Array | None:
     if values is None:
         return None
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (count,):
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"row {row.id!r}: {name} are no numbers; give each row one number per completion token"
+        ) from None
+    if array.ndim != 1:
+        raise DataError(f"row {row.id!r}: {name} has {array.ndim} axes; give each row one number per completion token")
+    if len(array) != count:
         raise DataError(f"row {row.id!r}: {len(array)} {name} for {count} completion tokens; give one per token")
     return array
 

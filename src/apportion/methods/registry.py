@@ -50,6 +50,7 @@ def register(
     scope: Literal["group", "batch"] | None = None,
     wide: Mapping[str, tuple[Any, ...]] | None = None,
     carry: Callable[..., tuple[Credit, Any]] | None = None,
+    reads_with: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Callable[[Callable[..., Credit]], Callable[..., Credit]]:
     """Put a pure function into the registry. The decorated function checks its input and stamps its result.
 
@@ -57,12 +58,12 @@ def register(
         name: ``name`` for built-ins, ``package/name`` for everybody else.
         unit: the level it is made for. units: the levels it accepts (default: any).
         family: "monte-carlo", "value", "transform", … — the row of the docs table.
-        reads, needs, source, holds, chain, kind, example, plan, most, wide, carry: see `MethodSpec`.
+        reads, needs, source, holds, chain, kind, example, plan, most, wide, carry, reads_with: see `MethodSpec`.
         scope: see `MethodSpec`; None = "group" where the law "local_to_group" holds, else "batch".
 
     Raises:
         ConfigError: a bad or taken name, a kind, unit, column, resource or law that does not exist, a function that
-            takes something else, a wide parameter that is none.
+            takes something else, a parameter in ``wide`` or ``reads_with`` that is none.
     """
 
     def decorate(function: Callable[..., Credit]) -> Callable[..., Credit]:
@@ -74,8 +75,9 @@ def register(
         if plan is not None and (len(_positional(plan)) == 2) is not (most is not None):
             raise ConfigError(f"{name}: a plan that depends on answers, and only such a one, says the most it asks")
         defaults = _defaults(function, positional=1 if plan is None else 2)
-        if unknown := [key for key in wide or () if key not in defaults]:
-            raise ConfigError(f"{name}: wide names {unknown[0]!r}, which the method does not take")
+        for what, named in (("wide", wide), ("reads_with", reads_with)):
+            if unknown := [key for key in named or () if key not in defaults]:
+                raise ConfigError(f"{name}: {what} names {unknown[0]!r}, which the method does not take")
         asked = None if plan is None else _planned(name, plan, defaults)
 
         @functools.wraps(function)
@@ -119,6 +121,7 @@ def register(
             scope=scope or ("group" if "local_to_group" in holds else "batch"),
             wide=MappingProxyType(dict(wide or {})),
             carry=carry,
+            reads_with=MappingProxyType(dict(reads_with or {})),
         )
         _SPECS[name] = spec
         return checked

@@ -41,6 +41,7 @@ ESTIMATORS: dict[str, Callable[[FloatArray], FloatArray]] = {
     reads=("reward_S",),
     source="arXiv:2501.03262",
     chain=True,
+    reads_with={"kl_coef": ("logp_S", "ref_logp_S")},
 )
 def reinforce_pp(
     units: Units,

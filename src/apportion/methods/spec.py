@@ -46,6 +46,7 @@ class MethodSpec:
         unit: the level it is made for, the default of the command line.
         family: row of the table in the docs.
         reads: columns of `Units` it reads. needs: resources it asks.
+        reads_with: parameter → columns that it reads besides, where that parameter is not at its default.
         source: paper or report. holds: laws of `LAWS` that it obeys at its defaults, each one a contract test.
         chain: it runs along time and therefore refuses trajectories that fork.
         plan: for a method that asks, what it asks: ``(units, **params) → asks``, or ``(units, answers, **params) →
@@ -83,6 +84,12 @@ class MethodSpec:
     scope: Literal["group", "batch"] = "batch"
     wide: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     carry: Callable[..., tuple[Credit, Any]] | None = None
+    reads_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def all_reads(self, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns that it reads at these parameters."""
+        set_ = (key for key in self.reads_with if key in params and params[key] != self.defaults[key])
+        return (*self.reads, *(column for key in set_ for column in self.reads_with[key]))
 
     def beyond_group(self, params: Mapping[str, Any]) -> str:
         """What makes the numbers of a group depend on the other groups, ``"grpo(scale='batch')"``; "" if nothing."""

@@ -145,6 +145,8 @@ def test_a_rollout_that_nobody_scored_anywhere_is_no_reason_to_stop():
         ({"mask": [0, 0, 0], "spans": []}, "row 'a' has no steps"),
         ({"step_rewards": [1.0, 2.0]}, "row 'a': 2 step_rewards for 1 steps; give one per step"),
         ({"logp": [0.0]}, "row 'a': 1 logp for 3 completion tokens; give one per token"),
+        ({"columns": {"x": [[0.0, 1.0], [2.0]]}}, "row 'a': x are no numbers; give each row one number per completion"),
+        ({"columns": {"x": [[0.0] * 3]}}, "row 'a': x has 2 axes; give each row one number per completion token"),
         ({"columns": {"prm": [0.0]}}, "row 'a': 1 prm for 3 completion tokens"),
         ({"index": 1}, "rollout 'a': row 0 is missing, and there is a row 1"),
     ],

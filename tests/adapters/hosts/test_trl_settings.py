@@ -238,7 +238,7 @@ def test_a_log_of_the_run_is_credit_that_can_be_read_again(train, tmp_path):
     assert len(credits) == 2
 
 
-@pytest.mark.parametrize("method", ["grpo | entropy_mask", "grpo | surprisal_weight"])
+@pytest.mark.parametrize("method", ["grpo | entropy_mask", "grpo | surprisal_weight", "reinforce_pp(kl_coef=0.1)"])
 def test_scores_that_trl_did_not_need_are_computed(tmp_path, method):
     import torch
     from datasets import Dataset
@@ -248,10 +248,11 @@ def test_scores_that_trl_did_not_need_are_computed(tmp_path, method):
     from tests.adapters.hosts import trl_tiny as tiny
 
     tok, credits = tiny.tokenizer(), []
+    tiny.model(tok).save_pretrained(tmp_path / "model")  # a path, of which TRL makes the reference model
     trainer = with_credit(GRPOTrainer, method, on_credit=lambda credit, step: credits.append(credit))(
-        model=tiny.model(tok),
+        model=str(tmp_path / "model"),
         reward_funcs=lambda completions, **_: [float(i) for i, _ in enumerate(completions)],
-        args=tiny.config(tmp_path),
+        args=tiny.config(tmp_path, beta=0.01 if "kl_coef" in method else 0.0),
         train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "hi"}]}] * 4),
         processing_class=tok,
     )
@@ -312,9 +313,7 @@ def test_what_cannot_be_right_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="'vineppo' asks somebody for more than the rollouts; give ask=Asker"):
         with_credit(GRPOTrainer, "vineppo")
     for wrong in ("runs/log", 3, [print, "runs/log"]):
-        with pytest.raises(
-            ConfigError, match=r"on_credit holds ('runs/log'|3), which cannot be called"
-        ):
+        with pytest.raises(ConfigError, match=r"on_credit holds ('runs/log'|3), which cannot be called"):
             with_credit(GRPOTrainer, "gigpo", on_credit=wrong)
     with pytest.raises(ConfigError, match="GRPOTrainer credits by 'grpo' already; give with_credit the trainer that"):
         with_credit(with_credit(GRPOTrainer, "grpo"), "gigpo")
@@ -340,10 +339,22 @@ def test_what_cannot_be_right_is_refused(tmp_path):
         check_settings(plain, Crediting("gae"), rollouts_tell=False)
     check_settings(plain, Crediting("gae"), rollouts_tell=True)
     with pytest.raises(
+        ConfigError, match=r"let rollout_func return 'token_values' \(one per completion token\), or choose"
+    ):
+        check_settings(plain, Crediting("gae"), rollouts_tell=False)
+    with pytest.raises(ConfigError, match=r"'values' \(one per step\) or 'token_values' .* environment keep 'values'"):
+        check_settings(plain, Crediting("step_gae"), rollouts_tell=False)
+    with pytest.raises(ConfigError, match="'otb' reads the column 'prob_square', and TRL has none; let rollout_func"):
+        check_settings(plain, Crediting("otb"), rollouts_tell=False)
+    check_settings(plain, Crediting("otb"), rollouts_tell=True)
+    with pytest.raises(
         ConfigError, match="'implicit_q' reads log-probabilities of a reference policy, and with beta=0"
     ):
         check_settings(plain, Crediting("implicit_q"), rollouts_tell=True)
     check_settings(config(tmp_path, beta=0.01), Crediting("implicit_q"), rollouts_tell=True)
+    with pytest.raises(ConfigError, match="'reinforce_pp' reads log-probabilities of a reference policy"):
+        check_settings(plain, Crediting("reinforce_pp", params={"kl_coef": 0.1}), rollouts_tell=True)
+    check_settings(plain, Crediting("reinforce_pp", params={"kl_coef": 0.0}), rollouts_tell=True)
     with pytest.raises(ConfigError, match="normalize_then_sum' would have no effect"):
         check_settings(
             config(tmp_path, multi_objective_aggregation="normalize_then_sum"), Crediting("grpo"), rollouts_tell=True

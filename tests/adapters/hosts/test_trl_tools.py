@@ -6,7 +6,7 @@ import pytest
 import apportion as ap
 from apportion.adapters.trl.environment import kept_by, marks_of
 from apportion.data import Batch, Step, Trajectory
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, DataError
 
 pytest.importorskip("trl", reason="TRL is not installed (pip install 'apportion[trl]')")
 pytestmark = pytest.mark.xdist_group("trl")
@@ -261,6 +261,16 @@ def test_the_example_trains_and_leaves_a_log(tmp_path):
     credit = ap.read_credit(tmp_path / "log" / "step-000000.parquet")
     assert len(credit.units.batch) == tiny.GENERATIONS
     assert credit.units.batch.state_S.tolist() == ["n=0"] * tiny.GENERATIONS
+
+
+def test_columns_of_another_form_get_a_sentence():
+    from apportion.adapters.trl.rollouts import _told
+
+    assert _told({"columns": {"x": [1.0]}})["columns"] == {"x": [1.0]}
+    with pytest.raises(
+        DataError, match="rollout_func returned columns of the kind list for a row; give each row a dict"
+    ):
+        _told({"columns": [1.0]})
 
 
 def test_the_reward_functions_have_the_last_word():

@@ -162,11 +162,23 @@ def _check_inputs(args: Any, crediting: Crediting, rollouts_tell: bool) -> None:
             f"{crediting.method!r} reads log-probabilities of a reference policy, and with beta=0 TRL has none; give "
             "GRPOConfig a beta above 0, however small"
         )
-    if crediting.reads("value_S") and not rollouts_tell:
+    if rollouts_tell:
+        return
+    if crediting.reads("value_S"):
+        tell = "'token_values' (one per completion token)"
+        if crediting.cut[0] != "token":
+            tell = f"'values' (one per step) or {tell}, or an environment keep 'values'"
         raise ConfigError(
-            f"{crediting.method!r} reads the values of a critic, and TRL has none; let rollout_func return 'values' "
-            "(one per step) or 'token_values' (one per completion token), or choose a method without a critic"
+            f"{crediting.method!r} reads the values of a critic, and TRL has none; let rollout_func return {tell}, or "
+            "choose a method without a critic"
         )
+    for column in crediting.all_reads():
+        kind, _, name = column.partition(":")
+        if kind == "column":
+            raise ConfigError(
+                f"{crediting.method!r} reads the column {name!r}, and TRL has none; let rollout_func return 'columns', "
+                f"for each row a dict like {{{name!r}: [one number per completion token]}}"
+            )
 
 
 def _takes_tokens(loss: Any) -> bool:

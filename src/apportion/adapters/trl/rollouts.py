@@ -106,6 +106,11 @@ def _told(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, key in (("spans", "steps"), ("token_values", "token_values"), ("columns", "columns")):
         if row.get(key) is not None:
             told[name] = row[key]
+    if not isinstance(told.get("columns", {}), Mapping):
+        raise DataError(
+            f"rollout_func returned columns of the kind {type(told['columns']).__name__} for a row; give each row a "
+            "dict of lists, like {'planning': [one number per completion token]}"
+        )
     if row.get("truncated") is not None:
         told["truncated"] = bool(row["truncated"])
     return told
