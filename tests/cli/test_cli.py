@@ -262,6 +262,16 @@ def test_ctrl_c_leaves_with_130_and_no_half_file(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    "command", [(), ("check",), ("assign",), ("grams", "build"), ("models", "fit"), ("pairs", "train")]
+)
+def test_a_flag_does_not_ask_for_a_value_in_the_help(command, cli):
+    code, out, _ = cli(*command, "--help")
+    assert code == 0
+    assert "--help" in out
+    assert "bool" not in out.lower()
+
+
 def test_the_demo_says_what_comes_and_how_a_stopped_one_goes_on(tmp_path, cli, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt

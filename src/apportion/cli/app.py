@@ -22,10 +22,12 @@ from apportion.cli import (
     values,
     view,
 )
+from apportion.cli.flags import Command, Group
 from apportion.cli.interrupt import stoppable
 
 app = typer.Typer(
     name="apportion",
+    cls=Group,
     help="Which decision deserves how much of the outcome: credit assignment for language models and agents.",
     no_args_is_help=True,
     add_completion=False,
@@ -53,7 +55,7 @@ for _name, _command, _settings in (
     ("demo", demo.demo, None),
     ("bench", bench.bench, None),
 ):
-    app.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
+    app.command(_name, cls=Command, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 app.add_typer(grams.grams)
 app.add_typer(models.models)
 app.add_typer(pairs.pairs)

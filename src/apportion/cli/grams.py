@@ -7,12 +7,14 @@ from typing import Any
 
 import typer
 
+from apportion.cli.flags import Command, Group
 from apportion.cli.interrupt import stoppable
 from apportion.cli.output import emit_json, emit_text, progress, remark, table
 from apportion.errors import ConfigError, DataError, missing_extra
 
 grams = typer.Typer(
     name="grams",
+    cls=Group,
     help="Strategic Grams, the phrases that plan: build a list, encode it, check it. They are what `hicra` amplifies.",
     no_args_is_help=True,
 )
@@ -209,4 +211,4 @@ def _number(value: Any) -> str:
 
 
 for _name, _command in (("build", build), ("starter", starter), ("encode", encode), ("check", check)):
-    grams.command(_name, help=_command.__doc__)(stoppable(_command))
+    grams.command(_name, cls=Command, help=_command.__doc__)(stoppable(_command))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from apportion.cli.flags import Command, Group
 from apportion.cli.interrupt import stoppable
 from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.params import method_params
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from apportion.models.fitting import Fitted
     from apportion.units import Units
 
-models = typer.Typer(name="models", help="Fit credit models to rollouts, measure them, and let them predict.")
+models = typer.Typer(
+    name="models", cls=Group, help="Fit credit models to rollouts, measure them, and let them predict."
+)
 FREE = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -124,7 +127,7 @@ for _name, _command, _settings in (
     ("predict", predict, None),
     ("search", search, None),
 ):
-    models.command(_name, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
+    models.command(_name, cls=Command, help=_command.__doc__, context_settings=_settings)(stoppable(_command))
 
 
 def load_model(folder: Path) -> Any:

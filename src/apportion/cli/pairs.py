@@ -8,13 +8,16 @@ from typing import Any
 
 import typer
 
+from apportion.cli.flags import Command, Group
 from apportion.cli.interrupt import stoppable
 from apportion.cli.models import load_model, math_text
 from apportion.cli.output import emit_json, progress, remark, table
 from apportion.cli.sources import load as read_rollouts
 from apportion.errors import ConfigError, missing_extra
 
-pairs = typer.Typer(name="pairs", help="Rank turns that a policy could have taken, and train it on the pairs.")
+pairs = typer.Typer(
+    name="pairs", cls=Group, help="Rank turns that a policy could have taken, and train it on the pairs."
+)
 
 
 def rank(
@@ -149,4 +152,4 @@ def _torch() -> None:
 
 
 for _name, _command in (("rank", rank), ("train", train)):
-    pairs.command(_name, help=_command.__doc__)(stoppable(_command))
+    pairs.command(_name, cls=Command, help=_command.__doc__)(stoppable(_command))
