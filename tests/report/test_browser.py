@@ -3,6 +3,7 @@
 Skipped where no Chromium is installed.
 """
 
+import dataclasses
 import re
 
 import numpy as np
@@ -385,6 +386,36 @@ def test_a_verdict_that_outcomes_support_says_so(show):
     assert page.text(".verdict .trust") == "supported"
     assert "chance alone would differ as much in under 1% of cases" in page.text(".verdict")
     assert page.texts(".detail tbody tr td:last-child")[1:] == ["<1%", "<1%"]
+
+
+def test_actions_that_begin_alike_are_told_apart_and_end_in_their_card(show):
+    said = "Your reservation is a round trip from here to there and back again "
+    ends = ["in economy, by the first of three planes " * 5, "in a balloon", "in economy, by the second plane"]
+    rollouts = [
+        Trajectory([Step(observation="hall", action=said + end), Step(observation=end, action="stop", reward=1.0 - n)])
+        for n, end in enumerate(ends)
+    ]
+    rollouts = [dataclasses.replace(t, group="g", id=str(n)) for n, t in enumerate(rollouts)]
+    credit = assign("gigpo", by_step(Batch.from_trajectories(rollouts)))
+    page = show(credit, "#t=1&s=0")
+    told = sorted(page.texts(".detail td.wide .action-text"))
+    assert [text[:17] for text in told] == ["Your … a balloon", "Your … first of t", "Your … second pla"]
+    page = show(credit, "#t=1&s=0&view=states")
+    assert page.texts("#states .who .action-text")[1] == "Your … a balloon"
+    edges = "[...document.querySelectorAll('.who .action-text')].map((e) => e.getBoundingClientRect().right - "
+    edges += "e.closest('.card').getBoundingClientRect().right).filter((over) => over > 0).length"
+    assert page.value(edges) == 0
+
+
+def test_numbers_under_bars_do_not_run_into_each_other(show):
+    steps = [Step(observation=f"room {k}", action="go", reward=0.0) for k in range(14)]
+    units = by_step(Batch.from_trajectories([Trajectory(steps, id="0", group="g")]))
+    page = show(Credit(-np.linspace(0.51, 0.83, 14), units, method="m"), width=420)
+    seen = "[...document.querySelectorAll('.columns .value')].filter((e) => e.getBoundingClientRect().width).length"
+    page.value("document.querySelector('.columns').style.width = '380px'")
+    assert page.value(seen) == 1
+    page.value("document.querySelector('.columns').style.width = '1200px'")
+    assert page.value(seen) == 14
 
 
 def test_groups_sort_and_filter(show):

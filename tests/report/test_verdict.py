@@ -9,7 +9,9 @@ from apportion.assign import assign
 from apportion.credit import Credit
 from apportion.data import Batch, Step, Trajectory
 from apportion.report import report_model
+from apportion.report.comparison import chance
 from apportion.report.unit_runs import step_values
+from apportion.report.verdict import least_chance
 from apportion.units import by_step
 from tests.make import random_units, traj
 from tests.report.examples import crossroads
@@ -57,7 +59,20 @@ def test_a_supported_choice():
 def test_the_same_numbers_with_few_rollouts_are_weak():
     said = verdict_of(crossroads(members=4), t=1)
     assert said["trust"] == "weak"
-    assert said["why"][0].endswith("chance alone would differ as much in 33% of cases")
+    assert said["why"][0].endswith(
+        "chance alone would differ as much in 33% of cases, which with so few rollouts is never under 25%"
+    )
+
+
+@pytest.mark.parametrize("rollouts", range(2, 9))
+def test_the_least_chance_is_that_of_the_best_outcomes_and_the_best_split(rollouts):
+    found = []
+    for wins in range(1, rollouts):
+        outcomes = tuple(float(k < wins) for k in range(rollouts))
+        for chosen in range(1, rollouts):
+            won = min(wins, chosen)
+            found.append(chance(outcomes, chosen, won / chosen - (wins - won) / (rollouts - chosen)))
+    assert least_chance(rollouts) == pytest.approx(min(found))
 
 
 def test_outcomes_that_point_the_other_way_are_named():

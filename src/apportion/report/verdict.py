@@ -10,6 +10,7 @@ One sentence says what stands out, further ones on what it rests. ``trust`` is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 from typing import Any
 
 from apportion.report.texts import short
@@ -124,7 +125,16 @@ def _compared(value: float, s: int, state: Mapping[str, Any] | None, own: int) -
     if (gap > 0) != (value > 0):
         return "weak", told + "outcomes point the other way"
     told += f"chance alone would differ as much in {_percent(action['chance'])} of cases"
+    least = least_chance(action["n"] + action["others"])
+    if least > LIKELY_CHANCE:
+        told += f", which with so few rollouts is never under {_percent(least)}"
     return ("good" if action["chance"] <= LIKELY_CHANCE else "weak"), told
+
+
+def least_chance(rollouts: int) -> float:
+    """The smallest chance that a permutation test of so many rollouts in one state can come to, whatever happened."""
+    splits = range(1, rollouts // 2 + 1)
+    return min(((1 + (2 * n == rollouts)) / comb(rollouts, n) for n in splits), default=1.0)
 
 
 def _agreement(

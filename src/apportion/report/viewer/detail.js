@@ -37,10 +37,12 @@ const creditOf = (state, action) => average(known(action.visits.map((place) => {
 
 function actionTable(state, here, most = Infinity) {
   const page = pageAt(D.groups[state.group].page);
-  const rows = state.actions.map((action) => ({ ...action, did: page.texts[action.action], credit: creditOf(state, action) }));
+  const did = state.actions.map((action) => page.texts[action.action]);
+  const words = parted(did);
+  const rows = state.actions.map((action, i) => ({ ...action, did: did[i], words: words[i], credit: creditOf(state, action) }));
   rows.sort((a, b) => compare(a.credit, b.credit, -1));
   return table([
-    { name: "did", wide: true, value: (row) => row.did, cell: (row) => h("div", { class: "one-line action-text", dir: "auto", title: preview(row.did) }, preview(row.did) || "nothing") },
+    { name: "did", wide: true, value: (row) => row.did, cell: (row) => h("div", { class: "one-line action-text", dir: "auto", title: preview(row.did) }, preview(row.words) || "nothing") },
     { name: "visits", num: true, value: (row) => row.visits.length },
     { name: "credit", num: true, title: "mean credit of these steps", value: (row) => row.credit, cell: (row) => [meter(row.credit, scale()), " ", h("span", { class: "figure" }, signed(row.credit))] },
     { name: "outcome", num: true, title: "mean outcome of the rollouts that did this", value: (row) => row.mean, cell: (row) => brief(row.mean) },

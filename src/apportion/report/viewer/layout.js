@@ -3,6 +3,7 @@
 const NODE = { wide: 166, high: 52, apart: 66, gap: 14 };
 const MOST_NODES = 36;
 const START = "start";
+const LONG_HEAD = 24; // letters of a common beginning that may stand before what differs
 const ENDS = 6, RANGES = 4; // so many outcomes are ends of their own; more are put into so many ranges
 
 /** The end of a rollout with an outcome, among those of its group. */
@@ -128,6 +129,23 @@ function distinctive(texts) {
     const rest = list.slice(head, list.length - tail).join(" ");
     return rest ? (head ? "…" : "") + rest : list.join(" ");
   });
+}
+
+/** Texts in one line each, so that two that begin alike are seen to differ: a long common beginning is left out. */
+function parted(texts) {
+  const words = texts.map((text) => preview(text, 2000).split(" "));
+  const lines = words.map((list) => list.join(" "));
+  const order = texts.map((_, i) => i).sort((a, b) => (lines[a] < lines[b] ? -1 : 1)); // by code: like beginnings side by side
+  const shared = (a, b) => { let k = 0; while (k < words[a].length && words[a][k] === words[b][k]) k++; return k; };
+  const heads = texts.map(() => 0);
+  for (let at = 1; at < order.length; at++) {
+    const [a, b] = [order[at - 1], order[at]];
+    const k = shared(a, b);
+    heads[a] = Math.max(heads[a], k);
+    heads[b] = Math.max(heads[b], k);
+  }
+  return words.map((list, i) => (heads[i] < list.length && list.slice(0, heads[i]).join(" ").length > LONG_HEAD
+    ? `${list[0]} … ${list.slice(heads[i]).join(" ")}` : lines[i]));
 }
 
 /** At most two lines of about so many letters. */

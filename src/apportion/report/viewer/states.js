@@ -72,12 +72,17 @@ function stateCard(state, page) {
     h("div", { class: "state-text" }, textBlock(page.texts[state.text])),
     actionTable(state, here, 20),
     h("h3", null, "Who went where"),
-    h("div", { class: "who" }, ...state.actions.slice(0, 40).map((action) => whoDid(state, action, page))));
+    h("div", { class: "who" }, ...whoDidWhat(state, page)));
 }
 
-function whoDid(state, action, page) {
+function whoDidWhat(state, page) {
+  const words = parted(state.actions.map((action) => page.texts[action.action]));
+  return state.actions.slice(0, 40).map((action, i) => whoDid(state, action, words[i]));
+}
+
+function whoDid(state, action, words) {
   const visits = action.visits.map((place) => state.visits[place]).filter(([t]) => has(t));
-  return h("div", null, h("div", { class: "one-line action-text", dir: "auto" }, preview(page.texts[action.action]) || "nothing"),
+  return h("div", null, h("div", { class: "one-line action-text", dir: "auto" }, preview(words) || "nothing"),
     h("div", { class: "meta" }, ...visits.slice(0, 30).map(([t, s]) => h("button", {
       class: "chip" + (t === now.t ? " strong" : ""), type: "button", title: `step ${s}, credit ${signed(values(t)[s])}, outcome ${brief(D.trajectories[t].outcome)}`,
       on: { click: () => go({ t, s, tab: "trajectories" }) },
