@@ -2,8 +2,9 @@
 
     python examples/compare_on_truth.py [METHODS]        names or expressions with commas between
 
-Every method may spend the same number of decisions; one that asks for continuations gets fewer rollouts. Intervals are
-95% over seeds. The command line has the same as `apportion bench`. Needs nothing but the base install.
+Every method may spend the same number of decisions; one that asks for continuations gets fewer rollouts, and one at
+least, whatever it costs (`apportion bench` says where that is more). Intervals are 95% over seeds. The command line has
+the same as `apportion bench`. Needs nothing but the base install.
 """
 
 import sys

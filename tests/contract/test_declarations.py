@@ -13,8 +13,9 @@ from apportion.testing import random_units
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(monkeypatch):
-    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
+def as_it_was():
+    yield
+    registry._SPECS.pop("tests/slip", None)
 
 
 def outcome(units):
@@ -41,6 +42,7 @@ def declare(function=outcome, **changes):
         ({"holds": "local_to_group"}, "holds is the text 'local_to_group'; give a tuple"),
         ({"units": "step"}, "units is the text 'step'; give a tuple"),
         ({"reads": ("rewards_S",)}, "no unit column named 'rewards_S'; did you mean 'reward_S'"),
+        ({"reads": ("outcome_N",)}, "no unit column named 'outcome_N'; there are reward_S"),
         ({"reads": ("columns:prm",)}, "no unit column named 'columns:prm'; there are .*column:NAME"),
         ({"reads": ("column:",)}, "no unit column named 'column:'"),
         ({"holds": ("local_to_groups",)}, "no law named 'local_to_groups'; did you mean 'local_to_group'"),

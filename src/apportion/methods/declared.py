@@ -98,6 +98,6 @@ def asks_of(name: str, given: Any) -> Sequence[Ask]:
 def _known(name: str, what: str, given: Iterable[str], known: Collection[str], more: tuple[str, ...] = ()) -> None:
     for entry in given:
         if entry not in known:
-            near = difflib.get_close_matches(str(entry), known, 1)
+            near = difflib.get_close_matches(str(entry), known, 1, cutoff=0.75)  # outcome_N is no outcome_parts
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join((*known, *more))}"
             raise ConfigError(f"{name}: no {what} named {entry!r}; {hint}")
