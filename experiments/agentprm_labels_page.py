@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -103,7 +102,7 @@ def _searches(found: list[dict[str, Any]]) -> dict[str, Any]:
         return [one[name][column] for one in found]
 
     out: dict[str, Any] = {
-        name: {c: interval(values(name, c), digits=4, high=1.0 if c == "success" else math.inf) for c in row}
+        name: {c: interval(values(name, c), digits=4, share=c == "success") for c in row}
         for name, row in found[0].items()
     }
     for a, b in CHOICES:

@@ -9,7 +9,7 @@ models fitted to the outcomes of the *other* rollouts (five folds by group), and
     python -m experiments.decisive_step --judge http://127.0.0.1:8001/v1 --model NAME
 
 A tie counts as a share of a hit. Baselines: any step, the first, the last. Intervals: bootstrap over rollouts, 95%.
-It writes results/decisive_step.md and .json, and takes about two minutes of CPU, so nothing is kept of a stopped run.
+It writes results/decisive_step.md and .json, and keeps nothing of a stopped run.
 """
 
 from __future__ import annotations

@@ -10,19 +10,18 @@ import numpy as np
 from apportion.bench.intervals import t_interval
 
 
-def interval(
-    values: Sequence[float], *, digits: int | None = None, low: float = -math.inf, high: float = math.inf
-) -> list[float]:
+def interval(values: Sequence[float], *, digits: int | None = None, share: bool = False) -> list[float]:
     """Mean, and the two ends of Student's 95% interval.
 
     Args:
         values: one number a seed, two at least.
         digits: to round to; None leaves them as they are.
-        low, high: the range that the quantity can have, where the interval is cut; 0 and 1 for a share.
+        share: whether the quantity lies between 0 and 1, where the interval is then cut.
 
     Raises:
         DataError: fewer than two numbers.
     """
+    low, high = (0.0, 1.0) if share else (-math.inf, math.inf)
     three = [float(np.mean(values)), *t_interval(values, low=low, high=high)]
     return three if digits is None else [round(x, digits) for x in three]
 

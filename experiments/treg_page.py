@@ -49,14 +49,16 @@ def summary(runs: Mapping[int, Any], tuning: Sequence[int]) -> dict[str, Any]:
     """Choices of the tuning seeds, measures of the others, and paired differences to plain DPO."""
     judged = [seed for seed in runs if seed not in tuning]
     out: dict[str, Any] = {"seeds": judged, "tuning": list(tuning), "counts": {}, "tokens": {}}
-    out["start"] = {m: told([runs[s]["start"][m] for s in judged]) for m in METRICS}
+    out["start"] = {m: interval([runs[s]["start"][m] for s in judged], digits=4) for m in METRICS}
     for count in runs[judged[0]]["arms"]:
         last = max(map(int, runs[judged[0]]["arms"][count]["dpo|0"]))
         for name, source in (
             ("treg", [runs[s]["tokens"][count] for s in judged]),
             ("dpo", [runs[s]["arms"][count]["dpo|0"][str(last)]["tokens"] for s in judged]),
         ):
-            out["tokens"][f"{name}, {count} pairs"] = {m: told([one[m] for one in source], share=True) for m in TOKENS}
+            out["tokens"][f"{name}, {count} pairs"] = {
+                m: interval([one[m] for one in source], digits=4, share=True) for m in TOKENS
+            }
         rows: dict[str, Any] = {}
         for name, arm, alphas in (
             ("dpo", "dpo", ("0",)),
@@ -68,7 +70,7 @@ def summary(runs: Mapping[int, Any], tuning: Sequence[int]) -> dict[str, Any]:
         base = rows["dpo"]["values"]
         for row in rows.values():
             row["less dpo"] = {m: paired(row["values"][m], base[m], digits=4) for m in METRICS}
-            row |= {m: told(row["values"][m], share=m != "generation") for m in METRICS}
+            row |= {m: interval(row["values"][m], digits=4, share=m != "generation") for m in METRICS}
         for which in ("paper's alphas", "larger too"):
             own, control = (rows[f"{arm}, {which}"]["values"] for arm in ("treg", "treg shuffled"))
             rows[f"treg, {which}"]["less shuffled"] = {m: paired(own[m], control[m], digits=4) for m in METRICS}
@@ -84,11 +86,6 @@ def _row(runs: Mapping[int, Any], judged: Sequence[int], tuning: Sequence[int], 
     return {"alpha": best[0].partition("|")[2], "steps": int(best[1])} | {
         "values": {m: [one[m] for one in found] for m in METRICS}
     }
-
-
-def told(values: Sequence[float], *, share: bool = False) -> list[float]:
-    """Mean, and the two ends of Student's 95% interval, of a share cut at 0 and 1."""
-    return interval(values, digits=4, low=0.0, high=1.0) if share else interval(values, digits=4)
 
 
 def markdown(found: dict[str, Any]) -> str:

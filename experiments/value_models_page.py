@@ -17,11 +17,6 @@ MEAN = "mean of the games"
 SHARES = ("within", "pairwise", "top1")
 
 
-def told(values: list[float], *, share: bool = False) -> list[float]:
-    """Mean, and the two ends of its interval; that of a share ends at 0 and 1."""
-    return interval(values, digits=4, low=0.0, high=1.0) if share else interval(values, digits=4)
-
-
 def summary(runs: dict[str, dict[int, Any]]) -> dict[str, Any]:
     """Every number over seeds, by game and on average over games; and differences to samples, paired by seed."""
     seeds = sorted(next(iter(runs.values())))
@@ -33,7 +28,8 @@ def summary(runs: dict[str, dict[int, Any]]) -> dict[str, Any]:
         return [float(np.mean([runs[g][s]["rows"][name].get(column, 0.0) for g in games])) for s in seeds]
 
     tables = {
-        g: {n: {c: told(values(g, n, c), share=c in SHARES) for c in columns} for n in names} for g in (*TASKS, MEAN)
+        g: {n: {c: interval(values(g, n, c), digits=4, share=c in SHARES) for c in columns} for n in names}
+        for g in (*TASKS, MEAN)
     }
     gaps: dict[str, Any] = {}
     for k in BUDGETS:
@@ -41,7 +37,7 @@ def summary(runs: dict[str, dict[int, Any]]) -> dict[str, Any]:
             for column in ("error", "pairwise"):
                 pair = (values(MEAN, f"{kind}:{k}", column), values(MEAN, f"samples:{k}", column))
                 gaps[f"{kind}:{k} - samples:{k}, {column}"] = paired(*pair, digits=4)
-    returns = {g: told([runs[g][s]["J"] for s in seeds]) for g in TASKS}
+    returns = {g: interval([runs[g][s]["J"] for s in seeds], digits=4) for g in TASKS}
     return {"seeds": seeds, "tables": tables, "differences": gaps, "J": returns}
 
 

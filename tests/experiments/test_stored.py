@@ -49,7 +49,8 @@ def test_intervals_are_of_the_mean_paired_by_seed_and_cut_at_the_range():
     # four numbers with standard deviation 1: 3.182 / 2 on either side
     values = [5 - 3**0.5 / 2, 5 - 3**0.5 / 2, 5 + 3**0.5 / 2, 5 + 3**0.5 / 2]
     assert interval(values, digits=3) == [5.0, 3.409, 6.591]
-    assert interval(values, digits=3, low=4.0, high=6.0) == [5.0, 4.0, 6.0]
+    assert interval([x - 4.5 for x in values], digits=3) == [0.5, -1.091, 2.091]
+    assert interval([x - 4.5 for x in values], digits=3, share=True) == [0.5, 0.0, 1.0]
     assert paired([1.0, 5.0, 9.0], [0.5, 4.5, 8.5]) == [0.5, 0.5, 0.5]
     with pytest.raises(DataError, match="at least two"):
         interval([1.0])
