@@ -5,6 +5,7 @@ installed (`make test-verl`).
 """
 
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -271,8 +272,36 @@ def test_what_does_not_fit_its_row_is_a_sentence(host):
         run_stage(host, rows, config("apportion/gigpo", {}))
     with pytest.raises(DataError, match="the batch has padding rows only"):
         run_stage(host, padding_rows(worked(), 2), config("apportion/gigpo", {}))
-    with pytest.raises(DataError, match=r"units carry no .*value|value"):
-        run_stage(host, worked(), config("apportion/gae", {}))
+
+
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [
+        ("gae", "critic.enable=true brings values of tokens, the list 'values' of the agent loop those of steps"),
+        ("dr_mas", "the agent loop tells 'agents', one name for each step"),
+        ("prime", "the agent loop tells 'columns', by name one number for each response token"),
+        ("gdpo", "what the reward function returns beside the score, or 'outcomes' of the agent loop"),
+    ],
+)
+def test_what_a_method_lacks_is_said_with_the_setting_that_brings_it(host, method, how):
+    with pytest.raises(DataError, match=rf"^{method} reads .*, which the units .*\. In verl: {how}$"):
+        run_stage(host, worked(), config(f"apportion/{method}", {}))
+
+
+def test_states_that_nobody_told_are_said_and_counted(host):
+    rows, key = worked(), "credit/share_of_states_told"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run_stage(host, rows, config("apportion/gigpo", {}))[1][key] == 1.0
+        assert key not in run_stage(host, rows, config("apportion/grpo", {}))[1]
+    acted = sum(len(row["extra_fields"]["steps"]) for row in rows)
+    some = len(rows[0]["extra_fields"].pop("states"))
+    with pytest.warns(UserWarning, match="'gigpo' compares states, and the agent loop tells 'states' for some steps"):
+        assert run_stage(host, rows, config("apportion/gigpo", {}))[1][key] == pytest.approx(1 - some / acted)
+    for row in rows:
+        row["extra_fields"].pop("states", None)
+    with pytest.warns(UserWarning, match="tells 'states' for no steps"):
+        assert run_stage(host, rows, config("apportion/gigpo", {}))[1][key] == 0.0
 
 
 def test_a_wrong_configuration_is_a_sentence(host):
@@ -312,7 +341,7 @@ def test_all_that_hosts_may_be_told_is_read(host):
     heard = []
 
     class Heard:
-        crediting = types.SimpleNamespace(method="grpo", varies_inside=True, params={})
+        crediting = types.SimpleNamespace(method="grpo", varies_inside=True, params={}, reads=lambda column: False)
         log, penalty_apart, on_credit = None, False, None
 
     def credit(batch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,10 +16,22 @@ from apportion.adapters.verl.settings import Settings
 from apportion.assign import parse
 from apportion.assign.expression import Leaf, render
 from apportion.credit import Credit
-from apportion.errors import ConfigError, StopRun
+from apportion.data import Batch
+from apportion.errors import ConfigError, DataError, StopRun
 from apportion.methods import get
 from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
+
+BROUGHT_BY = {
+    "value_S": "critic.enable=true brings values of tokens, the list 'values' of the agent loop those of steps",
+    "ref_logp_S": "actor_rollout_ref.actor.use_kl_loss=true or algorithm.use_kl_in_reward=true load a reference policy",
+    "entropy_S": "the newer trainer has entropies, unless algorithm.rollout_correction.bypass_mode skips that pass",
+    "agent_S": "the agent loop tells 'agents', one name for each step",
+    "reward_parts": "the agent loop tells 'step_parts', rewards by name for each step",
+    "outcome_parts": "what the reward function returns beside the score, or 'outcomes' of the agent loop",
+    "column:": "the agent loop tells 'columns', by name one number for each response token",
+}
+"""Where verl's users get what a method may lack, by the beginning of its name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +71,14 @@ def credit_rows(
         memory: of earlier batches, for a method that has one; None = none.
     """
     rollouts = rollouts_of(parts, penalty_apart=settings.penalty_apart)
-    credit, after = credit_and_memory(settings.crediting, rollouts.batch, memory or Memory())
+    states = _states_told(settings.crediting, rollouts.batch)
+    try:
+        credit, after = credit_and_memory(settings.crediting, rollouts.batch, memory or Memory())
+    except DataError as reason:
+        brings = next((how for column, how in BROUGHT_BY.items() if f" reads {column}" in str(reason)), None)
+        if brings is None:
+            raise
+        raise DataError(f"{reason}. In verl: {brings}") from reason
     if settings.log is not None and step is not None:
         settings.log(credit, step)
     told, stopped = _heard(settings, credit, step)
@@ -73,9 +93,28 @@ def credit_rows(
         "credit/mean_abs": float(np.abs(counted).mean()) if len(counted) else 0.0,
         "credit/share_of_tokens_trained": len(counted) / max(sampled, 1),
         **{f"credit/{key}": float(note) for key, note in credit.notes.items() if isinstance(note, int | float)},
+        **states,
         **told,
     }
     return Result(advantage, weight, returns, len(counted) < sampled, metrics, stopped, after)
+
+
+def _states_told(crediting: Crediting, batch: Batch) -> dict[str, float]:
+    """Share of the steps whose state the agent loop told, for a method that compares states."""
+    if not crediting.reads("state_S"):
+        return {}
+    acted = [
+        step for trajectory in batch.trajectories for step in trajectory.steps if step.ids is not None and len(step.ids)
+    ]
+    share = sum(step.state is not None for step in acted) / max(len(acted), 1)
+    if share < 1:
+        warnings.warn(
+            f"{crediting.method!r} compares states, and the agent loop tells 'states' for {'some' if share else 'no'} "
+            "steps (metric credit/share_of_states_told): for the others the tokens that are new before them stand in, "
+            "the prompt before the first and a tool's answer before later ones",
+            stacklevel=2,
+        )
+    return {"credit/share_of_states_told": share}
 
 
 def _heard(settings: Settings, credit: Credit, step: int | None) -> tuple[Mapping[str, float], str | None]:
