@@ -302,7 +302,11 @@ class TestOpening:
             read_jsonl("absent.jsonl")
 
     def test_a_folder(self, tmp_path):
-        with pytest.raises(FormatError, match=r"cannot be opened \(Is a directory\)$"):
+        with pytest.raises(FormatError, match=r": a folder, and one file is read here; name a file in it$"):
+            read_jsonl(tmp_path)
+        for name in ("step-000001.parquet", "step-000002.parquet", "_apportion.jsonl"):
+            (tmp_path / name).touch()
+        with pytest.raises(FormatError, match=r"name a file in it, e\.g\. .*step-000002\.parquet$"):
             read_jsonl(tmp_path)
 
     def test_the_file_is_closed_when_the_reader_stops_early(self, file):

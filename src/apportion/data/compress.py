@@ -38,6 +38,10 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raw = cast(io.BufferedReader, open(path, "rb", buffering=BUFFER))  # noqa: SIM115 -- closed by the stack below
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; check the path") from None
+    except IsADirectoryError:
+        inside = sorted(one for one in os.listdir(path) if not one.startswith((".", "_")))
+        example = f", e.g. {os.path.join(path, inside[-1])}" if inside else ""
+        raise FormatError(f"{path}: a folder, and one file is read here; name a file in it{example}") from None
     except OSError as error:
         raise FormatError(f"{path}: cannot be opened ({error.strerror})") from None
     with contextlib.ExitStack() as stack:
