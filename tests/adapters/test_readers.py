@@ -264,9 +264,14 @@ def test_the_group_can_be_asked_for(tmp_path):
     record = chat(task_id=1, info={"seed": 8}, **{"a.b": "plain"})
     assert one(tmp_path, record, group_by="info.seed")[0].group == "8"
     assert one(tmp_path, record, group_by="a.b")[0].group == "plain"
-    trajectory, notes = one(tmp_path, record, group_by="info.nothing")
-    assert trajectory.group is None
-    assert notes["no field 'info.nothing' to group by: a group of its own"] == 1
+    with pytest.raises(
+        ConfigError, match=r"no record has the field 'info\.sed' to group by; they have task_id, info\.seed, a\.b$"
+    ):
+        one(tmp_path, record, group_by="info.sed")
+    (tmp_path / "two.jsonl").write_text(json.dumps(record) + "\n" + json.dumps(chat()) + "\n")
+    reading = read_any(tmp_path / "two.jsonl", group_by="info.seed")
+    assert [trajectory.group for trajectory in reading.trajectories] == ["8", None]
+    assert reading.report.notes["no field 'info.seed' to group by: a group of its own"] == 1
     with pytest.raises(FormatError, match="info is an object; give a string or a number"):
         one(tmp_path, record, group_by="info")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from apportion.adapters.readers.registry import Context
@@ -87,11 +87,30 @@ def group(record: Record, at: str, context: Context, first_user: str | None) -> 
         name, value = first(record, GROUPS)
     asked = context.group_by is not None
     if value is None:
-        told = f"no field {name!r} to group by" if asked else "group not given"
-        context.report.note(f"{told}: a group of its own")
+        context.report.note(no_field(name) if asked else "group not given: a group of its own")
+        context.choices = context.choices or tuple(_choices(record))
         return None
-    context.report.note(f"group from {name}, as asked for" if asked else f"group guessed from {name}")
+    context.report.note(from_field(name) if asked else f"group guessed from {name}")
     return label(value, f"{at}: {name}")
+
+
+def no_field(name: str) -> str:
+    """The remark that a record lacks the field that was asked for."""
+    return f"no field {name!r} to group by: a group of its own"
+
+
+def from_field(name: str) -> str:
+    """The remark that a record has it."""
+    return f"group from {name}, as asked for"
+
+
+def _choices(record: Record, before: str = "") -> Iterator[str]:
+    """Fields that could be asked for, with dots for those one level down."""
+    for name, value in record.items():
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            yield before + name
+        elif isinstance(value, dict) and not before:
+            yield from _choices(value, f"{name}.")
 
 
 def parts(value: Any, context: Context) -> dict[str, float]:

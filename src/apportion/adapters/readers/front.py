@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
+from apportion.adapters.readers.fields import from_field, no_field
 from apportion.adapters.readers.json_stream import Item, stream_json
 from apportion.adapters.readers.records import PARQUET, start_of
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, get, known
@@ -20,6 +21,8 @@ from apportion.errors import ConfigError, FormatError
 PEEK = 4096
 FIRST = 3
 """Records that a format is recognised by."""
+CHOICES = 12
+"""Fields that are named where the one to group by is in no record."""
 MOST_BROKEN = 20
 """Broken ones before them, after which nobody looks further."""
 EMPTY = "the file is empty; give one with rollouts"
@@ -94,7 +97,8 @@ def read_any(
     Raises:
         FormatError: at once when the file cannot be read or no format fits; for a broken record (file, place,
             reason) when it is reached.
-        UnknownName: no format of that name. ConfigError: ``group_by`` on a format that knows its groups.
+        UnknownName: no format of that name. ConfigError: ``group_by`` on a format that knows its groups; at the end,
+            where it names a field that no record has.
     """
     report = ReadReport(os.fspath(path), skipped=skip_bad if isinstance(skip_bad, Skipped) else Skipped())
     chosen = list(_choose(path, format, report))
@@ -168,6 +172,15 @@ def _read(
         reasons = report.skipped.reasons
         first = reasons[min(before, len(reasons) - 1)]
         raise FormatError(f"{report.path}: none of {report.records} records could be read; the first: {first}")
+    _check_grouped(context)
+
+
+def _check_grouped(context: Context) -> None:
+    """A field to group by that no record has is a slip: each rollout would stand alone, and group methods give 0."""
+    name, notes = context.group_by, context.report.notes
+    if name is not None and notes[no_field(name)] and not notes[from_field(name)]:
+        has = f"; they have {', '.join(context.choices[:CHOICES])}" if context.choices else ""
+        raise ConfigError(f"{context.report.path}: no record has the field {name!r} to group by{has}")
 
 
 def _of_file(path: Path, entry: Format, context: Context, *, alone: bool) -> Iterator[Trajectory]:

@@ -41,12 +41,14 @@ class Context:
         group_by: None = the rule of the format; "first_user_message"; else the (dotted) name of a field.
         skip_bad: broken records are counted, not raised.
         names: how often each id was given out, to keep them apart.
+        choices: fields of the first record without the field that ``group_by`` names.
     """
 
     report: ReadReport
     group_by: str | None = None
     skip_bad: bool = False
     names: Counter[str] = field(default_factory=Counter)
+    choices: tuple[str, ...] = ()
 
     def silent(self) -> Context:
         """The same for a part that is read for its text alone: what it notes is told to nobody."""
