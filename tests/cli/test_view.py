@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
+from apportion.assign import assign
 from apportion.credit import write_credit
+from apportion.data import Batch, Step, Trajectory
+from apportion.units import by_step
 from tests.report.examples import block_of, crossroads, three_rollouts
 
 
@@ -45,6 +48,24 @@ def test_one_trajectory_in_the_terminal(cli, credit, option):
     code, _, err = cli("view", credit, option, "run 99")
     assert code == 1
     assert "there is no trajectory 'run 99'" in err
+
+
+def test_token_ids_are_read_with_the_policys_tokenizer(cli, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"<end>": 0, "?": 1, "left": 2, "right": 3, "a": 4}
+    tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?")).save(str(tmp_path / "tokenizer.json"))
+    tried = [Trajectory([Step(prompt_ids=[4], ids=[2 + k, 0])], group="g", outcome=float(k)) for k in range(2)]
+    write_credit(tmp_path / "ids.jsonl", assign("grpo", by_step(Batch.from_trajectories(tried))))
+    _, out, _ = cli("view", tmp_path / "ids.jsonl", "-t", "1")
+    assert "⟨3⟩⟨0⟩" in out
+    for named in (tmp_path, tmp_path / "tokenizer.json"):
+        code, out, _ = cli("view", tmp_path / "ids.jsonl", "-t", "1", "--tokenizer", named)
+        assert code == 0
+        assert "right <end>" in out
+    assert cli("view", tmp_path / "ids.jsonl", "--out", tmp_path / "ids.html", "--tokenizer", tmp_path)[0] == 0
+    code, _, err = cli("view", tmp_path / "ids.jsonl", "--tokenizer", tmp_path / "nowhere")
+    assert code == 2
+    assert "no tokenizer.json there" in err
 
 
 def test_another_method_is_put_beside(cli, credit, tmp_path):

@@ -18,6 +18,7 @@ from apportion.errors import ConfigError
 from apportion.methods import get
 from apportion.resources import Asker
 from apportion.units import CUTS, STATES, Units
+from apportion.units.segments import TAKES, Decode
 
 WHOLE_ROLLOUT = ("episode",)
 """Levels whose credit is one number for a whole rollout."""
@@ -32,6 +33,7 @@ class Crediting:
         unit: level with options in brackets, ``"segment(by='newline')"``; "" = the method's own.
         states: what counts as one state, see `apportion.units.STATES`.
         ask: who is asked, for methods that ask.
+        decode: text of each token, for segments by text, where the host has the policy's tokenizer.
     """
 
     method: str
@@ -39,6 +41,7 @@ class Crediting:
     states: str = "exact"
     params: Mapping[str, Any] = field(default_factory=dict)
     ask: Asker | None = None
+    decode: Decode | None = None
 
     def __post_init__(self) -> None:
         check_expression(self.method, self.params)
@@ -89,6 +92,8 @@ class Crediting:
         level, options = self.cut
         if self.states != "exact":
             options["state"] = self.states
+        if level == "segment" and self.decode is not None and "decode" in TAKES.get(options.get("by", "newline"), ()):
+            options.setdefault("decode", self.decode)
         units: Units = CUTS[level](batch, **options)
         return units
 

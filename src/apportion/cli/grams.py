@@ -10,7 +10,8 @@ import typer
 from apportion.cli.flags import Command, Group
 from apportion.cli.interrupt import stoppable
 from apportion.cli.output import emit_json, emit_text, progress, remark, table
-from apportion.errors import ConfigError, DataError, missing_extra
+from apportion.cli.tokenizer_file import read_tokenizer
+from apportion.errors import ConfigError, DataError
 
 grams = typer.Typer(
     name="grams",
@@ -163,17 +164,7 @@ def grams_of(path: str) -> list[Any]:
 
 
 def _encoder(path: Path) -> Any:
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        raise ConfigError(f"{path}: no tokenizer.json there; give the tokenizer's folder or file")
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as problem:
-        raise missing_extra("apportion grams encode", "tokenizers", "train") from problem
-    try:
-        model = Tokenizer.from_file(str(file))
-    except Exception as problem:  # the library raises bare exceptions for whatever is wrong in the file
-        raise DataError(f"{file}: not a tokenizer ({problem}); give the policy's tokenizer.json") from None
+    model = read_tokenizer(path, "apportion grams encode")
     return lambda text: model.encode(text, add_special_tokens=False).ids
 
 

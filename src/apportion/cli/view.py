@@ -14,6 +14,7 @@ from apportion.errors import ConfigError
 
 if TYPE_CHECKING:
     from apportion.credit import Credit
+    from apportion.report.texts import Decode
 
 
 def view(
@@ -28,6 +29,9 @@ def view(
     serve: bool = typer.Option(False, "--serve", help="Show it from a server on this machine: for large rollouts."),
     port: int = typer.Option(0, "--port", min=0, max=65535, help="Port of --serve; 0 takes a free one."),
     browser: bool = typer.Option(False, "--open", help="Open the report in the browser."),
+    tokenizer: Path = typer.Option(
+        None, "--tokenizer", help="Of rollouts that have token ids alone: the policy's tokenizer, a folder or its file."
+    ),
     full: bool = typer.Option(False, "--full", help="Whole texts and contexts in the terminal, not their beginnings."),
     json: bool = typer.Option(False, "--json", help="The report's data as one JSON document on stdout."),
 ) -> None:
@@ -48,22 +52,23 @@ def view(
         raise ConfigError("--serve shows the report itself; leave --out, --text and --json out, or call view twice")
     if out is not None:
         keep_inputs(out, paths)
+    decode = None if tokenizer is None else _decoder(tokenizer)
     credits = _credits(paths, compare)
     if json:
-        emit_json(report_model(credits))
+        emit_json(report_model(credits, decode=decode))
         return
     if serve:
-        _serve(credits, port, browser)
+        _serve(credits, decode, port, browser)
         return
     if out is not None:
         with progress(f"writing {out.name}"):
-            report(credits, out)
+            report(credits, out, decode=decode)
         remark(f"wrote {out}; open it in a browser")
         if browser:
             webbrowser.open(out.resolve().as_uri())
     if out is None or text is not None:
         which = int(text) if text is not None and text.isdigit() else text
-        console().print(trajectory_table(report_model(credits), which, full=full))
+        console().print(trajectory_table(report_model(credits, decode=decode), which, full=full))
 
 
 def _credits(paths: list[Path], compare: list[str]) -> list[Credit]:
@@ -80,12 +85,20 @@ def _credits(paths: list[Path], compare: list[str]) -> list[Credit]:
     return credits
 
 
-def _serve(credits: list[Credit], port: int, browser: bool) -> None:
+def _decoder(path: Path) -> Decode:
+    from apportion.cli.tokenizer_file import read_tokenizer
+    from apportion.units import token_texts
+
+    model = read_tokenizer(path, "apportion view --tokenizer")
+    return token_texts(lambda ids: model.decode(list(ids), skip_special_tokens=False))
+
+
+def _serve(credits: list[Credit], decode: Decode | None, port: int, browser: bool) -> None:
     from apportion.report import Report, build_pages
     from apportion.report.serve import ReportServer
 
     with progress("laying out the pages"):
-        report = Report(credits)
+        report = Report(credits, decode=decode)
         index, pages = build_pages(report, report.header())
     try:
         server = ReportServer(index, pages, port)

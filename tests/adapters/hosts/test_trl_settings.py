@@ -270,6 +270,21 @@ def test_scores_that_trl_did_not_need_are_computed(tmp_path, method):
             np.testing.assert_allclose(step.logp, own.numpy(), atol=1e-4)
 
 
+def test_segments_by_text_are_cut_with_the_trainers_tokenizer(train):
+    credits = []
+    trainer, _ = train(
+        method="reinforce",
+        unit="segment(by='sentence')",
+        config={"max_steps": 1},
+        on_credit=[lambda c, _: credits.append(c)],
+    )
+    units = credits[0].units
+    assert units.level == "segment"
+    decode = ap.units.token_texts(trainer.processing_class.decode)
+    again = ap.by_segment(units.batch, "sentence", decode=decode)
+    np.testing.assert_array_equal(units.unit_of_T, again.unit_of_T)
+
+
 def test_a_failure_of_the_one_that_asks_reaches_the_others():
     from types import SimpleNamespace
 

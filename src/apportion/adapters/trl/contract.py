@@ -32,6 +32,7 @@ ATTRIBUTES = (
     "eos_token_ids",
     "num_generations",
     "num_generations_eval",
+    "processing_class",
     "reward_func_names",
     "reward_weights",
     "rollout_func",

@@ -6,6 +6,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from apportion.errors import ConfigError, ResourceError, missing_extra
 from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
 from apportion.resources import Asker
+from apportion.units import token_texts
 
 
 def with_credit(
@@ -78,6 +80,8 @@ def with_credit(
             self.credit_memory = Memory()
             super().__init__(*args, **kwargs)
             check_attributes(self)
+            tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
+            self._crediting = replace(crediting, decode=token_texts(tokenizer.decode))
             told = self.rollout_func is not None or self.environments is not None
             told = told or getattr(self, "environment_factories", None) is not None
             check_settings(self.args, crediting, rollouts_tell=told)
@@ -107,7 +111,7 @@ def with_credit(
             self._credit_marks = []
             out = super()._generate_and_score_completions(inputs)
             if self.model.training or not crediting.asks:
-                _put_credit(self, crediting, listeners, out, inputs)
+                _put_credit(self, self._crediting, listeners, out, inputs)
             return out
 
     CreditTrainer.__name__ = CreditTrainer.__qualname__ = trainer.__name__
