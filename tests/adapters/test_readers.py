@@ -225,7 +225,7 @@ def test_the_reward_of_a_record(tmp_path, fields, outcome):
 @pytest.mark.parametrize(
     ("reward", "sentence"),
     [
-        ('"1.0"', "line 1: reward is a string; give a number, or null when it was not scored"),
+        ('"1.0"', "line 1: reward is a string; give a number, true or false, or null when it was not scored"),
         ("[1]", "reward is a list"),
         ("{}", "reward is an object"),
         ("NaN", "reward is nan; give a finite number, or null"),
@@ -258,6 +258,12 @@ def test_the_group_of_a_record(tmp_path, fields, group):
     assert trajectory.group == group
     assert notes["group not given: a group of its own"] == (group is None)
     assert any(note.startswith("group guessed from") for note in notes) == (group is not None)
+
+
+@pytest.mark.parametrize("around", ["rollouts", "runs", "chats", "items", "data"])
+def test_an_object_may_stand_around_the_chats(tmp_path, around):
+    (tmp_path / "x.json").write_text(json.dumps({"exported": "today", around: chat_records()}))
+    assert len(list(read_any(tmp_path / "x.json").trajectories)) == 3
 
 
 def test_the_group_can_be_asked_for(tmp_path):

@@ -69,7 +69,7 @@ def number(value: Any, at: str) -> float:
         if math.isfinite(out):
             return out
         raise FormatError(f"{at} is {out}; give a finite number, or null when it was not scored")
-    raise FormatError(f"{at} is {kind(value)}; give a number, or null when it was not scored")
+    raise FormatError(f"{at} is {kind(value)}; give a number, true or false, or null when it was not scored")
 
 
 def group(record: Record, at: str, context: Context, first_user: str | None) -> str | None:

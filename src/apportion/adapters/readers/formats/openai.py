@@ -22,7 +22,19 @@ from apportion.errors import FormatError
 CHATS = ("messages", "conversation", "chat", "chat_completions")
 SPOKEN = ("conversations", "trajectory", "history", "dialogue", "dialog", "turns")
 """Names that hold a chat where their first entry is a message; elsewhere they hold other things."""
-AROUND = ("conversations", "rollouts", "trajectories", "samples", "records", "results", "data", "episodes")
+AROUND = (
+    "conversations",
+    "chats",
+    "rollouts",
+    "trajectories",
+    "runs",
+    "samples",
+    "records",
+    "results",
+    "items",
+    "data",
+    "episodes",
+)
 
 
 def sniff(head: Head) -> tuple[float, str]:
