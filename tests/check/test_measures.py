@@ -97,7 +97,9 @@ def test_credit_mass_by_unit_agent_and_phrase():
     assert told["units_with_half"] == 1
     assert told["positive"] == pytest.approx(6 / 9)
     assert told["agents"]["planner"] == {"mass": pytest.approx(6 / 9), "tokens": pytest.approx(2 / 5)}
-    assert told["top"][0]["unit"] == "rollout 'a', step 0 (step 0)"
+    assert told["top"][0]["unit"] == "rollout 'a', step 0"
+    by_token = check_credit(ap.Credit(np.arange(5.0), ap.by_token(units.batch))).measures["credit-mass"]
+    assert by_token["top"][0]["unit"] == "rollout 'a', step 1 (token 4 of all)"
     assert not check_credit(ap.Credit(np.zeros(2), units)).measures
 
 

@@ -31,6 +31,17 @@ def test_a_clean_file_leaves_with_0_and_shows_how_states_recur(cli, clean):
     assert "first half of the file" in out
 
 
+def test_a_file_of_one_group_has_no_halves(cli, tmp_path):
+    door = [
+        ap.Trajectory([ap.Step(observation="a door", action=a, reward=r)], group="d")
+        for a, r in (("push", 0.0), ("pull", 1.0))
+    ]
+    ap.write(tmp_path / "one.jsonl", door)
+    out = cli("check", tmp_path / "one.jsonl")[1]
+    assert "share of the state groups by size" in out
+    assert "half" not in out
+
+
 def test_findings_name_the_step_and_leave_with_1(cli, looping):
     code, out, _ = cli("check", looping)
     assert code == 1
@@ -167,3 +178,11 @@ def test_wrong_use_of_recommend(cli, clean, options, sentence):
     code, _, err = cli("recommend", clean, *options)
     assert code == 2
     assert sentence in err
+
+
+def test_recommend_says_where_nothing_tells_rollouts_apart(cli, tmp_path):
+    steps = [ap.Step(observation="1 + 1?", action="2")]
+    ap.write(tmp_path / "runs.jsonl", [ap.Trajectory(steps, group="g", outcome=1.0) for _ in range(4)])
+    code, out, _ = cli("recommend", tmp_path / "runs.jsonl")
+    assert code == 1
+    assert "1 group of several (median 4, none with different outcomes: take tasks that are sometimes solved" in out

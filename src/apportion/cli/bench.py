@@ -88,6 +88,9 @@ def _show(document: dict[str, Any], tasks: list[str]) -> None:
             ["method", *(SHORT.get(key, key) for key in (*SHOWN, *PAID))],
             rows,
         )
+    remark(
+        "cosine, of one batch's policy gradient with the exact one, is the yardstick; docs/bench.md explains the rest"
+    )
     for sentence in dearer(document["cells"]):
         remark(sentence)
     for (method, reason), where in reasons(document["cells"]).items():

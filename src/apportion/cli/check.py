@@ -173,12 +173,12 @@ def _show_states(numbers: Mapping[str, Any]) -> None:
         f"the group visits ({numbers['states']} states)"
     )
     emit_text(f"{INDENT}share of the state groups by size {' '.join(f'{b:>6}' for b in numbers['bins'])}")
-    for name, part in (
-        ("all", numbers["groups_by_size"]),
-        ("first half of the file", numbers["by_file_early"]["groups_by_size"]),
-        ("second half", numbers["by_file_late"]["groups_by_size"]),
-    ):
-        emit_text(f"{INDENT}  {name:<31} {' '.join(f'{share:>6.0%}' for share in part)}")
+    parts = [("all", numbers)]
+    early, late = numbers["by_file_early"], numbers["by_file_late"]
+    if early["steps"] and late["steps"]:  # a file of one group has no halves
+        parts += [("first half of the file", early), ("second half", late)]
+    for name, part in parts:
+        emit_text(f"{INDENT}  {name:<31} {' '.join(f'{share:>6.0%}' for share in part['groups_by_size'])}")
 
 
 def _show_mass(name: str, numbers: Mapping[str, Any]) -> None:

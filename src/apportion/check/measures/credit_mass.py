@@ -69,7 +69,8 @@ def _mass(credit: Credit) -> FloatArray:
 
 
 def _name(credit: Credit, s: int) -> str:
-    return f"{step_name(credit.units.batch, int(credit.units.step_of_S[s]))} ({credit.units.level} {s})"
+    level, step = credit.units.level, step_name(credit.units.batch, int(credit.units.step_of_S[s]))
+    return step if level == "step" else f"{step} ({level} {s} of all)"  # "step 1 (step 4)" names none
 
 
 def _phrases(credit: Credit, share_S: FloatArray) -> list[dict[str, Any]]:
