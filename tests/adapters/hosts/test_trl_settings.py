@@ -347,6 +347,10 @@ def test_what_cannot_be_right_is_refused(tmp_path):
     ):
         with pytest.raises(ConfigError, match=why):
             check_settings(config(tmp_path, **settings), Crediting("gigpo"), rollouts_tell=True)
+        with pytest.raises(ConfigError, match=r"a method that gives a rollout one number, such as 'grpo'$"):
+            check_settings(config(tmp_path, **settings), Crediting("gigpo"), rollouts_tell=True)
+        with pytest.raises(ConfigError, match=r"unit='episode'$"):
+            check_settings(config(tmp_path, **settings), Crediting("grpo", "step"), rollouts_tell=True)
         check_settings(config(tmp_path, **settings), Crediting("grpo"), rollouts_tell=True)
 
     plain = config(tmp_path)

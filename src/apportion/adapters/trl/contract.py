@@ -121,20 +121,23 @@ def check_settings(args: Any, crediting: Crediting, *, rollouts_tell: bool) -> N
         )
     if not crediting.varies_inside:
         return
+    specs = [get(leaf.name) for leaf in leaves(check_expression(method, crediting.params))]
+    alike = all(spec.kind == "method" and (not spec.units or "episode" in spec.units) for spec in specs)
+    whole = "unit='episode'" if alike else "a method that gives a rollout one number, such as 'grpo'"
     if getattr(args, "importance_sampling_level", "token") == "sequence":
         raise ConfigError(
             f"importance_sampling_level='sequence' gives every token of a rollout the rollout's mean advantage, so the "
-            f"credit of {method!r} would be lost; use 'token', or unit='episode'"
+            f"credit of {method!r} would be lost; use 'token', or {whole}"
         )
     if getattr(args, "loss_type", "grpo") == "vespo":
         raise ConfigError(
             "loss_type='vespo' picks its weights by the sign of a whole rollout's advantage, which credit inside a "
-            "rollout has not; use 'dapo', 'grpo', 'dr_grpo', 'bnpo', 'cispo', 'sapo' or 'luspo', or unit='episode'"
+            f"rollout has not; use 'dapo', 'grpo', 'dr_grpo', 'bnpo', 'cispo', 'sapo' or 'luspo', or {whole}"
         )
     if getattr(args, "off_policy_mask_threshold", None) is not None:
         raise ConfigError(
             "off_policy_mask_threshold drops whole rollouts of negative advantage, and credit inside a rollout has "
-            "both signs; leave it None, or use unit='episode'"
+            f"both signs; leave it None, or use {whole}"
         )
 
 

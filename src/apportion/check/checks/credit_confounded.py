@@ -28,8 +28,9 @@ SURE = 4.5
 
 @register("credit-confounded", on="credit")
 def credit_confounded(credit: Credit) -> Yields:
-    """Credit whose rank correlation with length, place in the rollout or a phrase is strong, and with the outcome "
-    "weaker."""
+    """Credit whose rank correlation with length, place in the rollout or a phrase is strong, and with the outcome
+    weaker.
+    """
     units = credit.units
     counted_S = credit.weight_S & (units.tokens_S > 0)
     if not counted_S.any() or not credit.advantage_S[counted_S].any():

@@ -22,8 +22,9 @@ RANKED = 100_000
 
 @register("method-disagreement", on="credits")
 def method_disagreement(credits: Mapping[str, Credit]) -> Yields:
-    """How far two credits of the same rollouts agree: opposite signs by mass, rank correlation, and the steps in "
-    "dispute."""
+    """How far two credits of the same rollouts agree: opposite signs by mass, rank correlation, and the steps in
+    dispute.
+    """
     for one, other in combinations(credits, 2):
         yield from _pair(one, credits[one], other, credits[other])
 

@@ -22,8 +22,9 @@ LEAST = 2
 
 @register("one-step", on="batch", cheap=True)
 def one_step(batch: Batch) -> Yields:
-    """Rollouts that put everything into one step (of an agent) or one paragraph (of a text), as others do in "
-    "several."""
+    """Rollouts that put everything into one step (of an agent) or one paragraph (of a text), as others do in
+    several.
+    """
     steps_N = np.bincount(batch.traj_of_S, minlength=len(batch))
     kind = "step"
     if np.median(steps_N) < USUAL:
