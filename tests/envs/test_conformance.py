@@ -3,7 +3,8 @@
 import pytest
 
 from apportion.envs import conformance, names, options, second_process
-from apportion.envs.conformance import CHECKS, conform, resolve
+from apportion.envs.conformance import CHECKS, conform
+from apportion.envs.registry import resolve
 from apportion.errors import EnvError
 from tests.envs.faulty import Corridor, Interfering
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from apportion.envs import make
-from apportion.envs.conformance import CHECKS, resolve
+from apportion.envs.conformance import CHECKS
 from apportion.envs.foreign.world import ForeignEnv
 from apportion.envs.protocol import DETERMINISTIC, EnvSpec
+from apportion.envs.registry import resolve
 from apportion.errors import ConfigError, MissingExtra
 
 

@@ -13,14 +13,13 @@ import json
 import math
 import random
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from apportion.envs.episodes import NONSENSE, SEEDS, act, branches, choose, expert_wins, go_on, play, walk
 from apportion.envs.protocol import DETERMINISTIC, KeySource, Snapshot, TextEnv
-from apportion.envs.registry import make as make_registered
+from apportion.envs.registry import resolve
 from apportion.envs.second_process import record, record_elsewhere
 from apportion.errors import EnvError
 
@@ -279,16 +278,6 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     check_noise,
     check_expert,
 )
-
-
-def resolve(reference: str, options: dict[str, Any] | None = None) -> Make:
-    """A factory from a registered name, or from "module:attribute"."""
-    given = options or {}
-    if ":" not in reference:
-        return lambda: make_registered(reference, **given)
-    module, _, attribute = reference.partition(":")
-    factory: Callable[..., TextEnv] = getattr(import_module(module), attribute)
-    return lambda: factory(**given)
 
 
 def conform(reference: str, **options: Any) -> None:

@@ -91,6 +91,16 @@ def make(name: str, **given: Any) -> TextEnv:
     return factory(**given)
 
 
+def resolve(reference: str, given: dict[str, Any] | None = None) -> Callable[[], TextEnv]:
+    """A factory of fresh environments with these options, from a registered name or from "module:attribute"."""
+    options_given = given or {}
+    if ":" not in reference:
+        return lambda: make(reference, **options_given)
+    module, _, attribute = reference.partition(":")
+    factory: Callable[..., TextEnv] = getattr(import_module(module), attribute)
+    return lambda: factory(**options_given)
+
+
 def _factory(name: str) -> Callable[..., TextEnv]:
     _load_folder()
     if name not in _FACTORIES:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from apportion.envs.episodes import SEEDS, play
 from apportion.envs.protocol import TextEnv
+from apportion.envs.registry import resolve
 from apportion.errors import EnvError
 
 
@@ -25,7 +26,7 @@ def record_elsewhere(reference: str, options: str, hash_seed: str) -> str:
     """`record` of a fresh process.
 
     Args:
-        reference: as for `conformance.resolve`. options: of the environment, as JSON.
+        reference: as for `registry.resolve`. options: of the environment, as JSON.
         hash_seed: its PYTHONHASHSEED.
 
     Raises:
@@ -47,6 +48,4 @@ def record_elsewhere(reference: str, options: str, hash_seed: str) -> str:
 
 
 if __name__ == "__main__":
-    from apportion.envs.conformance import resolve
-
     sys.stdout.write(record(resolve(sys.argv[1], json.loads(sys.argv[2]))))
