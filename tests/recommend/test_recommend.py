@@ -315,7 +315,41 @@ def test_the_price_of_a_large_batch_is_scaled():
     assert told["requests"] == pytest.approx(price.requests, rel=0.2)
 
 
+def alike():
+    return [replace(t, outcome=1.0) for t in world()]
+
+
+@pytest.mark.parametrize("parts", [("prm",), ("promise",), ("advantage",), ("q", "v")])
+def test_numbers_of_a_fitted_model_are_no_rewards_to_be_weighed(parts):
+    """A critic's Q and V added up as rewards would be a wrong credit; each part has a method that reads it."""
+    told = [every(t, rewards=[dict.fromkeys(parts, 0.5) for _ in t.steps]) for t in world()]
+    given = ap.recommend(Batch.from_trajectories(told))
+    assert not given.of("turn_credit").fits
+    beside = [every(t, rewards=[dict.fromkeys((*parts, "work"), 0.5) for _ in t.steps]) for t in world()]
+    assert ap.recommend(Batch.from_trajectories(beside)).of("turn_credit").fits
+
+
+def test_a_judge_is_told_to_be_of_use_where_there_is_text():
+    def minds(build, method="llm_critic"):
+        return " ".join(ap.recommend(Batch.from_trajectories(build()), have=["judge"]).of(method).cautions)
+
+    def bare():
+        return [every(t, action=None, observation=None) for t in world()]
+
+    assert "give the policy's tokenizer" in minds(bare)
+    assert "--unit segment" in minds(answers)
+    assert not minds(world)
+
+
+def test_only_exact_shapley_values_are_said_to_cost_two_to_the_agents():
+    crowd = [every(t, agent=[f"a{k}" for k in range(len(t.steps))]) for t in world()]
+    given = ap.recommend(Batch.from_trajectories([t for t in crowd if len(t.steps) > 6]), have=["reward_model"])
+    assert "2^n" in " ".join(given.of("shapley").cautions)
+    assert "2^n" not in " ".join(given.of("sharp").cautions)
+
+
 CAUTIONS = {
+    "pooled": alike,
     "mt_grpo": rewarded,
     "pure": rewarded,
     "gigpo": lambda: [
@@ -394,9 +428,11 @@ def test_where_states_recur_the_step_is_compared_before_the_beginning():
         chat(("a door", "knock"), ("a voice", f"say {n % 2}"), ("a lock", "turn it"), ("a room", f"go {n}"))
         for n in range(4)
     ]
-    told = ap.recommend(Batch.from_trajectories(made))
+    told = ap.recommend(Batch.from_trajectories([replace(t, outcome=float(n % 2)) for n, t in enumerate(made)]))
     assert told.of("tempo").fits
     assert told.best.name == "gigpo"
+    alike = ap.recommend(Batch.from_trajectories([replace(t, outcome=1.0) for t in made]))
+    assert not alike.of("tempo").fits
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -119,10 +119,10 @@ def _compared(facts: Mapping[str, float]) -> str:
         return "none of which has an outcome, so there is nothing to divide: docs/logs.md says how to bring outcomes in"
     if not facts["groups_compared"]:
         return "each alone in its group (if several are of one task, name the field that says so with --group-by)"
-    return (
-        f"{_counted(facts['groups_compared'], 'group')} of several (median {facts['group']:g}, "
-        f"{facts['varied_groups']:.0%} with different outcomes)"
-    )
+    groups = f"{_counted(facts['groups_compared'], 'group')} of several (median {facts['group']:g}, "
+    if not facts["varied_groups"]:
+        return groups + "none with different outcomes: take tasks that are sometimes solved, or more rollouts of each)"
+    return groups + f"{facts['varied_groups']:.0%} with different outcomes)"
 
 
 def _show_option(option: Option) -> None:

@@ -33,7 +33,7 @@ FACTS = {
     "recurring": "share of the steps after the first in a state that another rollout of the group visits",
     "own_repeats": "share of the steps in states that one rollout fills",
     "step_rewards": "share of the rollouts of several steps with a reward before the last step",
-    "reward_parts": "named parts of step rewards",
+    "reward_parts": "named parts of step rewards, those that fitted models leave aside (prm, promise, advantage, q, v)",
     "outcome_parts": "named parts of outcomes",
     "process_model": "1 where steps have a part of their reward named prm",
     "promises": "1 where steps have a part of their reward named promise",
@@ -42,6 +42,7 @@ FACTS = {
     "agents": "agents that act in a rollout, in the median",
     "forks": "rollouts that fork",
     "shared_prefix": "share of the sampled tokens that a second rollout of the group shares, with all that came before",
+    "texts": "share of the steps whose action has text, not token ids alone",
     "references": "share of the rollouts with a right answer or another artefact for training time",
     "truncated": "share of the rollouts that a limit cut off",
     "bare_ends": "rollouts that were cut off and have no value behind their end",
@@ -53,11 +54,13 @@ FACTS = {
     "entropy": "1 where it has an entropy",
     "process_logp": "1 where it has a log-probability under a process reward model (column prm_logp)",
     "prob_square": "1 where it has the sum of squared probabilities (column prob_square)",
-} | {f"have_{name}": f"1 where you have said that you have a {name.replace('_', ' ')}" for name in RESOURCES}
+} | {f"have_{name}": f"1 where you have said --{name.replace('_', '-')}" for name in RESOURCES}
 """Every fact, with what it means."""
 
 TEXTS = 500
-"""Rollouts in which planning phrases are looked for."""
+"""Rollouts in which texts and planning phrases are looked for."""
+FITTED = frozenset({"prm", "promise", "advantage", "q", "v"})
+"""Parts of rewards that are a fitted model's numbers: each has a method that reads it, and none is to be weighed."""
 
 
 def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
@@ -80,7 +83,7 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "length_spread": float(steps_N.std() / steps_N.mean()),
         **_states(units),
         "step_rewards": _step_rewards(batch, steps_N),
-        "reward_parts": len(batch.reward_parts),
+        "reward_parts": len(set(batch.reward_parts) - FITTED),
         "outcome_parts": len(batch.outcome_parts),
         "process_model": int("prm" in batch.reward_parts),
         "promises": int("promise" in batch.reward_parts),
@@ -89,6 +92,7 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "agents": _agents(batch),
         "forks": _forks(batch),
         "shared_prefix": _shared_prefix(batch),
+        "texts": _texts(batch),
         "references": float(np.mean([t.reference is not None for t in batch.trajectories])),
         "truncated": float(np.mean(batch.truncated_N)),
         "bare_ends": int(np.count_nonzero(batch.truncated_N & np.isnan(batch.final_value_N))),
@@ -156,6 +160,11 @@ def _shared_prefix(batch: Batch) -> float:
     compared_R = (batch.valid_N & (siblings_G[batch.group_of_N] > 1))[tree.traj_of_R]
     total = int(size_R[compared_R].sum())
     return int(size_R[compared_R & (tree.members_R > 1)].sum()) / total if total else 0.0
+
+
+def _texts(batch: Batch) -> float:
+    looked = [step.action is not None for n in evenly(len(batch), TEXTS) for step in batch.trajectories[int(n)].steps]
+    return float(np.mean(looked))
 
 
 def _planning(batch: Batch) -> float:
