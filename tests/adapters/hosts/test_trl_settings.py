@@ -63,7 +63,7 @@ def test_every_loss_over_tokens_trains(train, loss):
 def test_settings_over_whole_rollouts_train_with_credit_of_whole_rollouts(train, settings):
     _, result = train(method="grpo", config={**settings, "max_steps": 1})
     assert result["moved"] > 1e-5
-    with pytest.raises(ConfigError, match="unit='episode'"):
+    with pytest.raises(ConfigError, match="a method that gives a rollout one number"):
         train(**GIGPO, config={**settings, "max_steps": 1})
 
 
