@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from apportion.bench.compare import CONTROLS, COSTS, METRICS, Plan, compare, dearer, every_method, every_task, page
+from apportion.bench.compare import (
+    CONTROLS,
+    COSTS,
+    METRICS,
+    Plan,
+    cells,
+    compare,
+    dearer,
+    every_method,
+    every_task,
+    page,
+)
 from apportion.bench.compare import run as running
 from apportion.bench.compare.agreement import rank_agreement, sign_agreement, top_of_five
 from apportion.bench.compare.cells import measure_cell, step_credit
@@ -155,6 +166,16 @@ def test_every_method_has_metrics_or_a_reason(tmp_path):
     assert "http" not in text.replace("http-equiv", "")
     for method in every_method():
         assert f">{method}<" in text
+
+
+@pytest.mark.parametrize("method", ["agentprm_mc", "c3"])
+def test_nobody_spends_more_than_the_budget_whose_first_rollouts_were_cheap(method):
+    """In hidden_object many episodes end at once: two of those said that the budget pays for hundreds of any."""
+    plan = Plan(budget=500, seeds=4)
+    seeds = [cells._one_seed(plan.world("hidden_object"), method, plan, b) for b in range(plan.seeds)]
+    assert all(seed.paid <= plan.budget for seed in seeds)
+    assert max(seed.paid for seed in seeds) > plan.budget / 2  # and does not save it either
+    assert all(seed.count % plan.n == 0 for seed in seeds if seed.count > plan.n)
 
 
 def test_who_cannot_afford_one_rollout_is_named(tmp_path):

@@ -45,7 +45,9 @@ METRICS = (
     "cosine", "cosine_mean", "snr", "rank", "sign", "top1", "corr", "error", "bias", "variance", "error_raw", "fit",
 )  # fmt: skip
 COSTS = ("rollouts", "samples", "decisions", "tokens", "calls")
-PILOT = 2  # rollouts by which a method that asks is priced
+PILOT = 2  # rollouts by which a method that asks is priced first
+GROWTH = 8  # times as many are priced next at most: two short rollouts say little of the price of a thousand
+ENOUGH_MORE = 1.25  # fewer more are not worth a measurement
 AVERAGED = {"cosine": (-1, 1), "rank": (-1, 1), "sign": (0, 1), "top1": (0, 1), "corr": (-1, 1)}
 
 
@@ -87,6 +89,16 @@ class _Seed:
     known_S: BoolArray
     cost: Mapping[str, float]
 
+    @property
+    def count(self) -> int:
+        """Rollouts."""
+        return len(self.rollouts.group_of_N)
+
+    @property
+    def paid(self) -> float:
+        """Of the budget."""
+        return self.cost["decisions"] + self.cost.get("scores", 0.0)
+
 
 def measure_cell(world: World, method: str, plan: Plan) -> dict[str, Any]:
     """Everything about one method on one task; where it cannot run, the ``reason`` instead of ``metrics``."""
@@ -111,10 +123,22 @@ def _one_seed(world: World, method: str, plan: Plan, b: int) -> _Seed:
         rollouts, batch = world.batches[b]
         return _measured(world, method, plan, b, rollouts, batch)
     ids = any("logp_S" in get(leaf.name).reads for leaf in leaves(parse(method)))
-    pilot = _measured(world, method, plan, b, *world.first(b, PILOT, ids=ids))
-    affordable = int(PILOT * plan.budget / (pilot.cost["decisions"] + pilot.cost["scores"]))
-    count = max(1, affordable if affordable < plan.n else affordable // plan.n * plan.n)
-    return _measured(world, method, plan, b, *world.first(b, count, ids=ids))
+
+    def measured(count: int) -> _Seed:
+        return _measured(world, method, plan, b, *world.first(b, count, ids=ids))
+
+    found = measured(PILOT)
+    while (wanted := _payable(found, plan, GROWTH)) >= ENOUGH_MORE * found.count:
+        found = measured(wanted)
+    while found.paid > plan.budget and found.count > 1:
+        found = measured(min(_payable(found, plan), found.count - 1))
+    return found
+
+
+def _payable(found: _Seed, plan: Plan, growth: float = math.inf) -> int:
+    """How many rollouts the budget pays for at this price of one, in whole groups; at most so many times as many."""
+    count = int(found.count * min(plan.budget / found.paid, growth))
+    return max(1, count if count < plan.n else count // plan.n * plan.n)
 
 
 def _measured(world: World, method: str, plan: Plan, b: int, rollouts: Rollouts, batch: Batch) -> _Seed:
