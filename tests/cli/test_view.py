@@ -68,6 +68,22 @@ def test_token_ids_are_read_with_the_policys_tokenizer(cli, tmp_path):
     assert "no tokenizer.json there" in err
 
 
+def test_credit_of_other_rollouts_is_not_left_out_in_silence(cli, credit, tmp_path):
+    other, same = tmp_path / "other.jsonl", tmp_path / "same.jsonl"
+    write_credit(other, three_rollouts()[0])
+    write_credit(same, assign("grpo", crossroads().units))
+    for files, said in (((credit, other), (other, credit)), ((credit, same, other), (other, credit))):
+        for more in ((), ("--text", "0", "--out", tmp_path / "no.html")):
+            code, out, err = cli("view", *files, *more)
+            assert (code, out) == (2, "")
+            assert f"{said[0]} is credit of other rollouts than {said[1]}" in err
+    assert not (tmp_path / "no.html").exists()
+    assert cli("view", credit, same, "--compare", "gigpo")[0] == 0
+    assert cli("view", credit, other, "--out", tmp_path / "both.html")[0] == 0
+    index = block_of((tmp_path / "both.html").read_text(encoding="utf-8"), "index")
+    assert len(index["trajectories"]) == len(crossroads().units.batch) + len(three_rollouts()[0].units.batch)
+
+
 def test_another_method_is_put_beside(cli, credit, tmp_path):
     code, _, _ = cli("view", credit, "--compare", "grpo", "-c", "gigpo", "--out", tmp_path / "maze.html")
     assert code == 0

@@ -54,6 +54,8 @@ def view(
         keep_inputs(out, paths)
     decode = None if tokenizer is None else _decoder(tokenizer)
     credits = _credits(paths, compare)
+    if not json and not serve and (out is None or text is not None):
+        _one_source(paths, credits)
     if json:
         emit_json(report_model(credits, decode=decode))
         return
@@ -83,6 +85,17 @@ def _credits(paths: list[Path], compare: list[str]) -> list[Credit]:
         with progress(f"assigning {expression}"):
             credits.append(assign(expression, credits[0].units))
     return credits
+
+
+def _one_source(paths: list[Path], credits: list[Credit]) -> None:
+    """The terminal shows one trajectory, and beside it only credit of the same rollouts."""
+    first = credits[0].record()["rollouts"]
+    for path, credit in zip(paths[1:], credits[1:], strict=False):  # then come those of --compare, of the first file
+        if credit.record()["rollouts"] != first:
+            raise ConfigError(
+                f"{path} is credit of other rollouts than {paths[0]}, and the terminal shows one trajectory; view each "
+                "file by itself, or both in one report with --out FILE"
+            )
 
 
 def _decoder(path: Path) -> Decode:
