@@ -29,7 +29,7 @@ SIGNATURES = {
     "read": "paths, *, skip_bad=False",
     "write": "path, what",
     "register": "name, *, unit='step', units=(), family, reads=(), needs=(), source, holds=(), chain=False, "
-    "kind='method', example=None, plan=None, most=None, scope=None, wide=None, carry=None",
+    "kind='method', example=None, plan=None, most=None, scope=None, wide=None, carry=None, reads_with=None",
     "describe": "name",
     "methods": "*, plugins=False",
 }

@@ -44,6 +44,15 @@ def declare(function=outcome, **changes):
         ({"reads": ("rewards_S",)}, "no unit column named 'rewards_S'; did you mean 'reward_S'"),
         ({"reads": ("outcome_N",)}, "no unit column named 'outcome_N'; there are reward_S"),
         ({"reads": ("columns:prm",)}, "no unit column named 'columns:prm'; there are .*column:NAME"),
+        (
+            {"function": lambda units, *, k=0: None, "reads_with": {"k": ("logps_S",)}},
+            "no unit column named 'logps_S'; did you mean 'logp_S'",
+        ),
+        (
+            {"function": lambda units, *, k=0: None, "reads_with": {"k": "logp_S"}},
+            r"reads_with\['k'\] is the text 'logp_S'; give a tuple, \('logp_S',\)",
+        ),
+        ({"reads_with": ("logp_S",)}, r"reads_with is \('logp_S',\); give a dict from a parameter to a tuple"),
         ({"reads": ("column:",)}, "no unit column named 'column:'"),
         ({"holds": ("local_to_groups",)}, "no law named 'local_to_groups'; did you mean 'local_to_group'"),
         ({"unit": "stepp"}, "no unit named 'stepp'; did you mean 'step'"),
@@ -81,6 +90,7 @@ def test_a_slip_is_refused(changes, sentence):
 def test_what_is_right_is_taken():
     declare(reads=("column:prm", "outcome_parts:correct", "agent_S"), units=("step", "my_own_cut"))
     declare(fold, plan=lambda units, *, k=3: [], needs=("policy",))
+    declare(lambda units, *, k=0: outcome(units), reads_with={"k": ("column:prm", "logp_S")})
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,17 @@ def check_declaration(
     reads: Sequence[str],
     needs: Sequence[str],
     holds: Sequence[str],
+    reads_with: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Names that exist, in tuples.
 
     Raises:
         ConfigError: the first that does not, with the nearest that does.
     """
-    for what, given in (("units", units), ("reads", reads), ("needs", needs), ("holds", holds)):
+    if reads_with is not None and not isinstance(reads_with, Mapping):
+        raise ConfigError(f"{name}: reads_with is {reads_with!r}; give a dict from a parameter to a tuple of columns")
+    besides = {f"reads_with[{key!r}]": columns for key, columns in (reads_with or {}).items()}
+    for what, given in {"units": units, "reads": reads, "needs": needs, "holds": holds, **besides}.items():
         if isinstance(given, str):
             raise ConfigError(f"{name}: {what} is the text {given!r}; give a tuple, ({given!r},)")
     _known(name, "kind", (kind,), KIND_NAMES)
@@ -43,7 +47,8 @@ def check_declaration(
     if units and unit not in units:  # names of cuts of one's own may stand beside it
         raise ConfigError(f"{name}: it is made for {unit!r} and accepts {', '.join(units)}; add unit= or units=")
     forms = tuple(f"{form}:NAME" for form in BY_NAME)
-    named = [read for read in reads if not (read.partition(":")[0] in BY_NAME and read.partition(":")[2])]
+    every = [read for columns in (reads, *besides.values()) for read in columns]
+    named = [read for read in every if not (read.partition(":")[0] in BY_NAME and read.partition(":")[2])]
     _known(name, "unit column", named, COLUMNS, forms)
 
 

@@ -58,7 +58,9 @@ def register(
         name: ``name`` for built-ins, ``package/name`` for everybody else.
         unit: the level it is made for. units: the levels it accepts (default: any).
         family: "monte-carlo", "value", "transform", … — the row of the docs table.
-        reads, needs, source, holds, chain, kind, example, plan, most, wide, carry, reads_with: see `MethodSpec`.
+        reads, needs, source, holds, chain, kind, example, plan, most, wide, carry: see `MethodSpec`.
+        reads_with: parameter → columns that it reads besides where that parameter is not at its default, as in
+            ``reads_with={"kl_coef": ("logp_S", "ref_logp_S")}``: hosts fetch or compute them only then.
         scope: see `MethodSpec`; None = "group" where the law "local_to_group" holds, else "batch".
 
     Raises:
@@ -68,7 +70,9 @@ def register(
 
     def decorate(function: Callable[..., Credit]) -> Callable[..., Credit]:
         _check_name(name, function)
-        check_declaration(name, kind=kind, unit=unit, units=units, reads=reads, needs=needs, holds=holds)
+        check_declaration(
+            name, kind=kind, unit=unit, units=units, reads=reads, needs=needs, holds=holds, reads_with=reads_with
+        )
         check_takes(name, function, kind=kind, asks=plan is not None)
         if (plan is None) is not (not needs):
             raise ConfigError(f"{name}: a method that needs a resource has a plan, and only such a one")
