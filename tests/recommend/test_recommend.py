@@ -40,12 +40,12 @@ def unlike():
 
 
 def answers(text="the first and then the second of them so it is", start=True):
-    """One step each: a question and its answer; ``start`` gives the answers of a group a common beginning."""
+    """One step each: a question and its answer; ``start`` gives one half of a group a common beginning, and the other half another."""
     rng, out = np.random.default_rng(1), []
     for g in range(4):
         for m in range(4):
             words = " ".join(f"w{k}" for k in rng.integers(0, 10_000, size=70))
-            body = f"{text} {words}" if start else f"{words} {text}"
+            body = f"{'now' if m < 2 else 'well'} {text} {words}" if start else f"{words} {text}"
             out.append(
                 Trajectory(
                     [step(f"question {g}", body, terminated=True)], group=f"q{g}", id=f"{g}/{m}", outcome=float(m % 2)
@@ -395,11 +395,11 @@ def test_facts_by_hand():
     assert told["have_judge"] == 1
     assert told["have_policy"] == 0
     assert set(told) == set(FACTS)
-    a, b = (
-        Trajectory([Step(action=text, ids=ids, prompt_ids=[1])], group="g", outcome=0.0)
-        for text, ids in (("", [1, 2, 3]), ("", [1, 2, 9, 9]))
+    a, b, c = (
+        Trajectory([Step(action="", ids=ids, prompt_ids=[1])], group="g", outcome=0.0)
+        for ids in ([1, 2, 3], [1, 2, 9, 9], [1, 5])
     )
-    assert facts_of(by_step(Batch.from_trajectories([a, b])))["shared_prefix"] == pytest.approx(4 / 7)
+    assert facts_of(by_step(Batch.from_trajectories([a, b, c])))["shared_prefix"] == pytest.approx(2 / 9)
     assert facts((forked, []))["forks"] == 16
 
 
@@ -412,7 +412,19 @@ def test_a_common_beginning_is_one_of_prompts_and_observations_too():
     hands = [chat((hand, "hit"), ("seventeen", "stand")) for hand in ("ten and a four", "five and a six")]
     assert facts((lambda: hands, []))["shared_prefix"] == 0
     same = [chat(("ten and a four", "hit"), (seen, "stand")) for seen in ("seventeen", "twenty")]
-    assert facts((lambda: same, []))["shared_prefix"] == 0.5
+    other = chat(("ten and a four", "wait"), ("a pause", "stand"))
+    assert facts((lambda: [*same, other], []))["shared_prefix"] == pytest.approx(2 / 6)
+
+
+def test_a_template_that_the_whole_group_shares_is_no_tree():
+    """All part at once behind it: there is one place to compare, and that comparison is the group's own."""
+    made = [
+        Trajectory([Step(observation="1 + 1?", action=f"Let me think step by step. {n}")], group="g", outcome=n % 2)
+        for n in range(4)
+    ]
+    told = ap.recommend(Batch.from_trajectories(made))
+    assert told.facts["shared_prefix"] == 0
+    assert told.best.name == "dr_grpo"
 
 
 def test_a_first_answer_that_is_alike_does_not_make_a_tree_of_long_rollouts():

@@ -41,7 +41,7 @@ FACTS = {
     "utterance_values": "1 where they have parts named q and v",
     "agents": "agents that act in a rollout, in the median",
     "forks": "rollouts that fork",
-    "shared_prefix": "share of the sampled tokens that a second rollout of the group shares, with all that came before",
+    "shared_prefix": "share of the sampled tokens that some rollouts of the group share and others do not, with all that came before",
     "texts": "share of the steps whose action has text, not token ids alone",
     "references": "share of the rollouts with a right answer or another artefact for training time",
     "truncated": "share of the rollouts that a limit cut off",
@@ -152,14 +152,15 @@ def _forks(batch: Batch) -> int:
 
 def _shared_prefix(batch: Batch) -> float:
     """As the methods that use it see it, and more strictly: an answer to another prompt, or behind another observation,
-    is no common beginning."""
+    is no common beginning. Nor does what the whole group says tell its members apart: a template is no tree."""
     tree = prefix_tree(batch, batch.valid_N, prompts=True)
     sampled_T = np.concatenate(([0], np.cumsum(batch.sampled_T)))
     size_R = sampled_T[tree.stop_R] - sampled_T[tree.start_R]
     siblings_G = seg_count(batch.group_of_N, where=batch.valid_N, n=len(batch.group_names))
     compared_R = (batch.valid_N & (siblings_G[batch.group_of_N] > 1))[tree.traj_of_R]
     total = int(size_R[compared_R].sum())
-    return int(size_R[compared_R & (tree.members_R > 1)].sum()) / total if total else 0.0
+    some_R = (tree.members_R > 1) & (tree.members_R < siblings_G[batch.group_of_N][tree.traj_of_R])
+    return int(size_R[compared_R & some_R].sum()) / total if total else 0.0
 
 
 def _texts(batch: Batch) -> float:
