@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("httpx2")
 
 import apportion as ap
-from apportion.cli.asking import OPTIONS, SHORT
+from apportion.cli.asking import ANSWERED_BY, OPTIONS, SHORT
 from apportion.cli.asking_progress import words_of
-from apportion.methods import get
+from apportion.methods import get, names
 from apportion.resources import Progress
 from tests.resources.faulty_server import FaultyServer
 from tests.resources.test_faults import rollouts
@@ -99,7 +99,7 @@ def test_a_budget_refuses_or_is_spent(cli, runs):
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        ((), 2, "vineppo asks a policy; say whom: --resampler URL"),
+        ((), 2, "vineppo asks a policy; say whom: --resampler URL. What"),
         (("--resampler", "http://127.0.0.1:9/v1"), 1, "start it or correct --resampler"),
         (("--resampler", "ftp://x"), 2, "--resampler is no address of a server"),
         (("--resampler", "http://h/v1", "--scorer", "nubmer"), 2, "no scorer is named 'nubmer'"),
@@ -154,7 +154,18 @@ def test_a_method_whose_plan_is_empty_needs_nobody(cli, runs):
     assert "c3 asks a policy; say whom" in err
     code, _, err = cli("assign", runs, "--method", "vineppo + llm_critic", "--unit", "step")
     assert code == 2
-    assert "vineppo + llm_critic asks a policy and a judge; say whom" in err
+    assert "vineppo + llm_critic asks a policy and a judge; say whom: --resampler URL --judge URL. What" in err
+
+
+def test_only_the_options_that_answer_are_named(cli, tmp_path):
+    wanted = {who for name in names() for who in get(name).needs}
+    assert wanted <= set(ANSWERED_BY)
+    steps = [ap.Step(prompt_ids=[1, 2], ids=[3, 4], logp=[-1.0, -1.0])]
+    ap.write(tmp_path / "ids.jsonl", [ap.Trajectory(steps, group="g", outcome=r, reference="Bob") for r in (0.0, 1.0)])
+    for method, options in (("red", "--reward-model PATH"), ("treg", "--resampler URL --reference-model NAME")):
+        code, _, err = cli("assign", tmp_path / "ids.jsonl", "--method", method)
+        assert code == 2
+        assert f"say whom: {options}. What" in err
 
 
 def test_nothing_answered_is_a_failure(cli, runs):

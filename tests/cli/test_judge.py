@@ -71,7 +71,7 @@ def test_what_is_missing_is_said(server, runs, tmp_path, capsys):
         assert run(["assign", str(runs), "--method", "llm_critic", *map(str, arguments)]) != 0
         return " ".join(capsys.readouterr().err.split())
 
-    assert "llm_critic asks a judge; say whom" in refused()
+    assert "llm_critic asks a judge; say whom: --judge URL. What" in refused()
     assert "no model was named; give --model" in refused("--judge", server.url)
     judge = ["--judge", server.url, "--model", "judge-7b"]
     assert "no judge template named 'nope'" in refused(*judge, "--judge-template", "nope")

@@ -80,6 +80,15 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 """Keyword of `Asking`, its type, and the option."""
 
+ANSWERED_BY = {
+    "policy": ("--resampler URL",),
+    "reference": ("--resampler URL", "--reference-model NAME"),
+    "reward_model": ("--reward-model PATH",),
+    "judge": ("--judge URL",),
+    "value_model": ("--judge URL",),
+}
+"""Options that name who answers, by whom a method asks (`apportion.asks.asked_of`)."""
+
 SHORT = ("temperature", "top_p", "max_tokens")
 """Options that may be written without ``resampler-`` where the method has no parameter of that name."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from apportion.cli.asking import Asking, asks
+from apportion.cli.asking import ANSWERED_BY, Asking, asks
 from apportion.cli.asking_progress import asked_by, tell
 from apportion.cli.cutting import checked_cut, cut_file
 from apportion.cli.grams import grams_of
@@ -127,9 +127,10 @@ def _check_somebody(method: str, units: Units, params: dict[str, Any], asking: A
     from apportion.assign import whom_asks
 
     if not asking.anybody and (wanted := whom_asks(method, units, **params)):
+        options = dict.fromkeys(option for who in wanted for option in ANSWERED_BY[who])
         raise ConfigError(
-            f"{method} asks a {' and a '.join(who.replace('_', ' ') for who in wanted)}; say whom: --resampler URL, "
-            "--reward-model PATH or --judge URL. What it would cost tells `apportion cost`"
+            f"{method} asks a {' and a '.join(who.replace('_', ' ') for who in wanted)}; say whom: "
+            f"{' '.join(options)}. What it would cost tells `apportion cost`"
         )
 
 
