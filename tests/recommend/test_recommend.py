@@ -40,7 +40,7 @@ def unlike():
 
 
 def answers(text="the first and then the second of them so it is", start=True):
-    """One step each: a question and its answer; ``start`` gives one half of a group a common beginning, and the other half another."""
+    """One step each: a question and its answer; ``start`` gives each half of a group a common beginning."""
     rng, out = np.random.default_rng(1), []
     for g in range(4):
         for m in range(4):
@@ -346,6 +346,25 @@ def test_only_exact_shapley_values_are_said_to_cost_two_to_the_agents():
     given = ap.recommend(Batch.from_trajectories([t for t in crowd if len(t.steps) > 6]), have=["reward_model"])
     assert "2^n" in " ".join(given.of("shapley").cautions)
     assert "2^n" not in " ".join(given.of("sharp").cautions)
+
+
+def test_a_policy_that_still_is_its_reference_has_no_log_ratio_to_read():
+    """As at the start of a run: both columns are there, and the process reward would be 0 everywhere."""
+
+    def at(reference, outcomes=True):
+        made = world() if outcomes else [replace(t, outcome=None) for t in world()]
+        return [
+            every(t, logp=[[-1.0] * len(s.ids) for s in t.steps], ref_logp=[[reference] * len(s.ids) for s in t.steps])
+            for t in made
+        ]
+
+    same = ap.recommend(Batch.from_trajectories(at(-1.0001))).of("spro")
+    assert not same.fits
+    assert same.evidence == ("log_ratio >= 0.001 (here 0.0001)",)
+    assert "every log-ratio is 0" in same.why
+    assert ap.recommend(Batch.from_trajectories(at(-1.5))).of("spro").fits
+    assert not ap.recommend(Batch.from_trajectories(at(-1.0, outcomes=False))).of("implicit_q").fits
+    assert ap.recommend(Batch.from_trajectories(at(-0.5, outcomes=False))).of("implicit_q").fits
 
 
 CAUTIONS = {

@@ -41,7 +41,7 @@ FACTS = {
     "utterance_values": "1 where they have parts named q and v",
     "agents": "agents that act in a rollout, in the median",
     "forks": "rollouts that fork",
-    "shared_prefix": "share of the sampled tokens that some rollouts of the group share and others do not, with all that came before",
+    "shared_prefix": "share of the sampled tokens that some rollouts of the group share, and not all, with all before",
     "texts": "share of the steps whose action has text, not token ids alone",
     "references": "share of the rollouts with a right answer or another artefact for training time",
     "truncated": "share of the rollouts that a limit cut off",
@@ -51,6 +51,7 @@ FACTS = {
     "token_values": "1 where every token has one",
     "logp": "1 where every sampled token has a log-probability",
     "ref_logp": "1 where it has one under a reference",
+    "log_ratio": "mean size of the log-ratio of policy and reference, nats per sampled token; 0 where one is not told",
     "entropy": "1 where it has an entropy",
     "process_logp": "1 where it has a log-probability under a process reward model (column prm_logp)",
     "prob_square": "1 where it has the sum of squared probabilities (column prob_square)",
@@ -101,6 +102,7 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "token_values": int(batch.token_value_T is not None),
         "logp": int(batch.logp_T is not None),
         "ref_logp": int(batch.ref_logp_T is not None),
+        "log_ratio": _log_ratio(batch),
         "entropy": int(batch.entropy_T is not None),
         "process_logp": int("prm_logp" in batch.columns_T),
         "prob_square": int("prob_square" in batch.columns_T),
@@ -161,6 +163,12 @@ def _shared_prefix(batch: Batch) -> float:
     total = int(size_R[compared_R].sum())
     some_R = (tree.members_R > 1) & (tree.members_R < siblings_G[batch.group_of_N][tree.traj_of_R])
     return int(size_R[compared_R & some_R].sum()) / total if total else 0.0
+
+
+def _log_ratio(batch: Batch) -> float:
+    if batch.logp_T is None or batch.ref_logp_T is None or not batch.sampled_T.any():
+        return 0.0
+    return float(np.mean(np.abs(batch.logp_T - batch.ref_logp_T)[batch.sampled_T]))
 
 
 def _texts(batch: Batch) -> float:
