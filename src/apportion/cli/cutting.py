@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,9 @@ def checked_cut(unit: str, states: str) -> tuple[str, dict[str, Any]]:
 
     level, keyed = cut_of(unit)
     if level not in CUTS:
-        raise ConfigError(f"no unit named {level!r}; there are {', '.join(CUTS)}")
+        near = difflib.get_close_matches(level.casefold(), CUTS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CUTS)}"
+        raise ConfigError(f"no unit named {level!r}; {hint}")
     takes = inspect.signature(CUTS[level]).parameters
     for name in keyed:
         if name not in takes:
@@ -37,10 +40,16 @@ def checked_cut(unit: str, states: str) -> tuple[str, dict[str, Any]]:
 
 
 def cut_file(
-    path: Path, cut: tuple[str, dict[str, Any]], *, form: str | None, group_by: str | None, skip_bad: bool
+    path: Path,
+    cut: tuple[str, dict[str, Any]],
+    *,
+    form: str | None,
+    group_by: str | None,
+    outcome: str | None,
+    skip_bad: bool,
 ) -> Units:
     """The units of a file of rollouts."""
     from apportion.units import CUTS
 
     level, options = cut
-    return CUTS[level](load(path, form=form, group_by=group_by, skip_bad=skip_bad), **options)
+    return CUTS[level](load(path, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad), **options)

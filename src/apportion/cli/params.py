@@ -67,8 +67,16 @@ def cut_of(text: str) -> tuple[str, dict[str, Any]]:
         ConfigError: it cannot be read so.
     """
     from apportion.assign.expression import Leaf, parse
+    from apportion.units import CUTS
 
-    node = parse(text)
+    try:
+        node = parse(text)
+    except ConfigError:  # its sentence is about methods
+        node = None
     if not isinstance(node, Leaf):
-        raise ConfigError(f"cannot read the unit {text!r}; write a name like step, or segment(by='fixed', count=4)")
+        shown = text if len(text) <= 80 else text[:79] + "…"
+        raise ConfigError(
+            f"cannot read the unit {shown!r}; write one of {', '.join(CUTS)}, with its options in brackets and text in "
+            "quotes: --unit \"segment(by='sentence')\""
+        )
     return node.name, dict(node.params)
