@@ -367,6 +367,39 @@ def test_a_policy_that_still_is_its_reference_has_no_log_ratio_to_read():
     assert ap.recommend(Batch.from_trajectories(at(-0.5, outcomes=False))).of("implicit_q").fits
 
 
+def minded(trajectories, method="dr_grpo"):
+    option = ap.recommend(Batch.from_trajectories(trajectories)).of(method)
+    assert option.fits
+    return " ".join(option.cautions)
+
+
+def test_outcomes_that_only_rank_are_said_to():
+    def pairs(scores):
+        return [
+            Trajectory(
+                [Step(observation=f"question {g}", action=f"answer {m} of {g}")],
+                group=f"{g}",
+                outcome=scores[m],
+                meta={"preferred": m == 0},
+            )
+            for g in range(3)
+            for m in range(2)
+        ]
+
+    assert "which of two won" in minded(pairs([1.0, 0.0]))
+    assert "which of two won" not in minded(pairs([7.5, 2.0]))  # scores of both, which measure
+
+
+def test_rollouts_of_several_authors_in_one_group_are_said_to_be():
+    made = [replace(t, steps=t.steps[-1:]) for t in answers(start=False)]
+    speakers = [every(t, agent=f"model {n % 4}") for n, t in enumerate(made)]
+    assert "several authors" in minded(speakers)
+    assert "several authors" in minded([replace(t, meta={"model": f"m{n % 2}"}) for n, t in enumerate(made)])
+    assert "several authors" not in minded([replace(t, meta={"model": "m"}) for t in speakers])
+    assert "several authors" not in minded(made)
+    assert "several authors" not in minded(two_agents())  # who work together in each rollout
+
+
 CAUTIONS = {
     "pooled": alike,
     "mt_grpo": rewarded,

@@ -40,6 +40,8 @@ FACTS = {
     "critic_advantages": "1 where they have one named advantage",
     "utterance_values": "1 where they have parts named q and v",
     "agents": "agents that act in a rollout, in the median",
+    "writers": "authors of a group, in the median: of a rollout its one speaker (Step.agent), or its meta['model']",
+    "pairs": "share of the rollouts that count whose outcome only says that a preference pair has chosen them or not",
     "forks": "rollouts that fork",
     "shared_prefix": "share of the sampled tokens that some rollouts of the group share, and not all, with all before",
     "texts": "share of the steps whose action has text, not token ids alone",
@@ -91,6 +93,8 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "critic_advantages": int("advantage" in batch.reward_parts),
         "utterance_values": int("q" in batch.reward_parts and "v" in batch.reward_parts),
         "agents": _agents(batch),
+        "writers": _writers(batch),
+        "pairs": _pairs(batch),
         "forks": _forks(batch),
         "shared_prefix": _shared_prefix(batch),
         "texts": _texts(batch),
@@ -143,6 +147,27 @@ def _agents(batch: Batch) -> float:
     named = batch.agent_S != ""
     pairs = np.unique(labels(batch.traj_of_S[named], batch.agent_S[named].tolist()), return_index=True)[1]
     return float(np.median(np.bincount(batch.traj_of_S[named][pairs], minlength=len(batch))))
+
+
+def _writers(batch: Batch) -> float:
+    """Rollouts in which several act are of no one author, unless their model is named."""
+    named: dict[int, set[str]] = {}
+    for n in np.flatnonzero(batch.valid_N).tolist():
+        trajectory = batch.trajectories[n]
+        speakers = {step.agent for step in trajectory.steps if step.agent}
+        model = trajectory.meta.get("model")
+        if isinstance(model, str) and model:
+            speakers = {model}
+        if len(speakers) == 1:
+            named.setdefault(int(batch.group_of_N[n]), set()).update(speakers)
+    return float(np.median([len(names) for names in named.values()])) if named else 0.0
+
+
+def _pairs(batch: Batch) -> float:
+    """As the reader of preference pairs leaves them; pairs with scores have outcomes that measure."""
+    chosen = [(batch.trajectories[n].meta.get("preferred"), batch.outcome_N[n]) for n in np.flatnonzero(batch.valid_N)]
+    ranked = [isinstance(preferred, bool) and outcome == preferred for preferred, outcome in chosen]
+    return float(np.mean(ranked)) if ranked else 0.0
 
 
 def _forks(batch: Batch) -> int:
