@@ -1,6 +1,7 @@
 """Which of TRL's settings go with credit inside rollouts: those that do make a step, the others are refused."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 import apportion as ap
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.log import TokenLog
+from apportion.asks import Continuation, Move
 from apportion.errors import ConfigError, ResourceError
+from apportion.resources import Asker, Table
 from tests.adapters.hosts.test_trl import GENERATIONS, ROWS, rollouts, want
 
 pytest.importorskip("trl", reason="TRL is not installed (pip install 'apportion[trl]')")
@@ -152,6 +155,18 @@ def test_an_evaluation_asks_nobody(train):
     _, plain = train(method="vineppo", k=1, asks=True, config={"max_steps": 1})
     _, result = train(method="vineppo", k=1, asks=True, evaluated=True, config=settings, whole_rollouts_in_eval=True)
     assert result["calls"] == plain["calls"] > 0
+
+
+def test_a_batch_of_which_nothing_is_trained_is_said_once(train):
+    unscored = Continuation((Move((1,), action="a"),), scored=False)
+    ask = Asker(Table(lambda request: unscored, kinds=["continue"], identity="no scorer"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _, result = train(method="vineppo", k=1, ask=ask, config={"max_steps": 2})
+    assert not any(any(row["trained"]) for row in result["seen"])
+    (said,) = [str(w.message) for w in told if "no token of a batch is trained" in str(w.message)]
+    assert "(metric credit/share_of_tokens_trained): 'vineppo' asked " in said
+    assert said.endswith("a policy that is asked to go on needs a scorer that says what it reached")
 
 
 def test_a_lora_adapter_is_trained(saved, tmp_path):

@@ -190,6 +190,18 @@ def test_unscored_rollouts_leave_the_statistics_and_the_loss(host):
     assert got["p0_1_0"]["loss_mask"].any()
 
 
+def test_a_batch_of_which_nothing_is_trained_is_said_once(host):
+    rows, key = batch_of_rows(4), "credit/share_of_tokens_trained"
+    settings = config("apportion/grpo", {"epsilon": 3e-6})
+    for row in rows:
+        row["score"] = float("nan")
+    with pytest.warns(UserWarning, match="no token of a batch is trained .*none of its rollouts was scored"):
+        assert run_stage(host, rows, settings)[1][key] == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run_stage(host, rows, settings)[1][key] == 0.0
+
+
 def test_a_critic_gets_advantage_plus_value_and_advantages_may_be_whitened(host):
     rows = batch_of_rows(5, groups=2)
     rng = np.random.default_rng(5)

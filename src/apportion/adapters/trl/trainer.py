@@ -19,6 +19,7 @@ from apportion.adapters.trl.memory import credit_of, keep, recall
 from apportion.adapters.trl.rollouts import host_row, rows_of
 from apportion.adapters.trl.scores import scores_of
 from apportion.adapters.trl.stopping import OnCredit, heard, listeners_of, stop
+from apportion.adapters.untrained import Untrained
 from apportion.errors import ConfigError, ResourceError, missing_extra
 from apportion.methods.pooled_memory import Memory
 from apportion.numerics import FloatArray
@@ -78,6 +79,7 @@ def with_credit(
             self._credit_names: Counter[str] = Counter()
             self.credit_stopped: str | None = None
             self.credit_memory = Memory()
+            self._credit_untrained = Untrained()
             super().__init__(*args, **kwargs)
             check_attributes(self)
             tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
@@ -186,7 +188,10 @@ def _credited(
     credit = credit_of(trainer, crediting, batch_of(rows))
     told = heard(listeners, credit, int(trainer.state.global_step), training=trainer.model.training)
     longest = max(len(row.completion_ids) for row in rows)
-    return *onto_rows(credit.to_tokens(), rows, longest), {**credit.notes, **told}
+    tokens = credit.to_tokens()
+    if trainer.model.training and trainer.accelerator.is_main_process:
+        trainer._credit_untrained.look(credit, tokens)
+    return *onto_rows(tokens, rows, longest), {**credit.notes, **told}
 
 
 def _named(trainer: Any, gathered: Sequence[Mapping[str, Any]]) -> list[HostRow]:

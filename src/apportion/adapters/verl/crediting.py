@@ -83,6 +83,7 @@ def credit_rows(
         settings.log(credit, step)
     told, stopped = _heard(settings, credit, step)
     tokens = credit.to_tokens()
+    settings.untrained.look(credit, tokens)
     placed = rollouts.onto_rows(tokens)
     advantage = {at: own[0] for at, own in placed.items()}
     weight = {at: own[1] for at, own in placed.items()}

@@ -16,11 +16,12 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.log import TokenLog
+from apportion.adapters.untrained import Untrained
 from apportion.assign import check_expression, required_needs
 from apportion.errors import ConfigError
 from apportion.resources import Asker
@@ -39,11 +40,13 @@ class Settings:
     Attributes:
         crediting: method, cut and parameters. log: where rollouts are written, or None.
         on_credit: called with each credit and the step, gives numbers for the log, may raise `StopRun`; or None.
+        untrained: warns once of a batch of which nothing is trained.
     """
 
     crediting: Crediting
     log: TokenLog | None = None
     on_credit: Callable[..., Any] | None = None
+    untrained: Untrained = field(default_factory=Untrained, compare=False)
 
     @property
     def penalty_apart(self) -> bool:
