@@ -400,6 +400,15 @@ def test_rollouts_of_several_authors_in_one_group_are_said_to_be():
     assert "several authors" not in minded(two_agents())  # who work together in each rollout
 
 
+def test_dropping_what_a_game_s_own_limit_cut_is_said_to_leave_the_solved():
+    def game(cut, won):
+        return [replace(t, outcome=won if n < cut else 1.0) for n, t in enumerate([*cut_off()[:cut], *world()[cut:]])]
+
+    assert "solved alone" in minded(game(12, 0.0), "drop_truncated")
+    assert "solved alone" not in minded(game(6, 0.0), "drop_truncated")
+    assert "solved alone" not in minded(game(12, 0.5), "drop_truncated")
+
+
 CAUTIONS = {
     "pooled": alike,
     "mt_grpo": rewarded,

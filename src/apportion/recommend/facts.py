@@ -47,6 +47,7 @@ FACTS = {
     "texts": "share of the steps whose action has text, not token ids alone",
     "references": "share of the rollouts with a right answer or another artefact for training time",
     "truncated": "share of the rollouts that a limit cut off",
+    "truncated_wins": "share of those with a positive outcome",
     "bare_ends": "rollouts that were cut off and have no value behind their end",
     "planning": "share of the words in planning phrases",
     "values": "1 where every step has a value",
@@ -77,6 +78,7 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         raise ConfigError(f"recommend: no resource named {sorted(unknown)[0]!r}; there are {', '.join(RESOURCES)}")
     batch = units.batch
     steps_N = np.bincount(batch.traj_of_S, minlength=len(batch))
+    cut_N = batch.truncated_N & batch.scored_N
     facts: dict[str, float] = {
         "rollouts": len(batch),
         "scored": float(np.mean(batch.scored_N)),
@@ -100,6 +102,7 @@ def facts_of(units: Units, have: Iterable[str] = ()) -> dict[str, float]:
         "texts": _texts(batch),
         "references": float(np.mean([t.reference is not None for t in batch.trajectories])),
         "truncated": float(np.mean(batch.truncated_N)),
+        "truncated_wins": float(np.mean(batch.outcome_N[cut_N] > 0)) if cut_N.any() else 0.0,
         "bare_ends": int(np.count_nonzero(batch.truncated_N & np.isnan(batch.final_value_N))),
         "planning": _planning(batch),
         "values": int(batch.value_S is not None),
