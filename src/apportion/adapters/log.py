@@ -4,8 +4,9 @@
 
     runs/log/step-000000.parquet   rollouts (ids, log-probabilities, masks, step rewards, state keys) with their credit
     runs/log/step-000001.parquet   …
+    runs/log/eval-step-000001.parquet   the same of an evaluation, where a host credits these (TRL)
 
-Each file is whole or absent. `apportion check`, `assign` and `view` read them.
+Each file is whole or absent. `apportion check` and `view` read them one by one, and so does `apportion.read_credit`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 from pathlib import Path
 
 from apportion.credit import Credit, write_credit
+from apportion.credit.listeners import is_of_evaluation
 from apportion.data import write
 from apportion.errors import ConfigError
 
@@ -41,13 +43,14 @@ class TokenLog:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def __call__(self, credit: Credit, step: int) -> None:
-        """Write one batch; a step that comes twice (an evaluation, a resumed run) gets a number behind it."""
+        """Write one batch; the second of a step (a resumed run, batches of one evaluation) gets a number behind it."""
         if step % self.every:
             return
-        path = self.folder / f"step-{step:06d}{self.form}"
+        name = f"{'eval-' if is_of_evaluation(credit) else ''}step-{step:06d}"
+        path = self.folder / f"{name}{self.form}"
         k = 2
         while path.exists():
-            path, k = self.folder / f"step-{step:06d}-{k}{self.form}", k + 1
+            path, k = self.folder / f"{name}-{k}{self.form}", k + 1
         if self.credit:
             write_credit(path, credit)
         else:

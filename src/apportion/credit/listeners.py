@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
+
+from apportion.credit.credit import Credit
+
+EVALUATION = ("batch", "evaluation")
+"""The note of a credit that a host hands to its listeners in an evaluation."""
 
 
 @runtime_checkable
@@ -15,6 +21,16 @@ class Remembers(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Remember what `state` gave."""
+
+
+def in_evaluation(credit: Credit) -> Credit:
+    """The same credit with the note that it is of an evaluation, for listeners that treat these otherwise."""
+    return replace(credit, notes={**credit.notes, **dict([EVALUATION])})
+
+
+def is_of_evaluation(credit: Credit) -> bool:
+    """A host has said so."""
+    return credit.notes.get(EVALUATION[0]) == EVALUATION[1]
 
 
 def states_of(listeners: Sequence[Any]) -> list[dict[str, Any]]:

@@ -253,6 +253,16 @@ def test_a_log_of_the_run_is_credit_that_can_be_read_again(train, tmp_path):
     assert len(credits) == 2
 
 
+def test_evaluations_have_files_of_their_own_in_a_log(train, tmp_path):
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 2, "per_device_eval_batch_size": 4}
+    train(**GIGPO, evaluated=True, config={**settings, "max_steps": 2}, on_credit=[TokenLog(tmp_path / "log")])
+    files = sorted(path.name.removesuffix(".parquet") for path in (tmp_path / "log").iterdir())
+    steps = ["step-000000", "step-000001"]
+    assert files == ["eval-step-000001", "eval-step-000001-2", "eval-step-000002", "eval-step-000002-2", *steps]
+    names = ap.read_credit(tmp_path / "log" / "eval-step-000002-2.parquet").units.batch.group_names
+    assert {name.partition("/")[0] for name in names} == {"eval-step-2-2"}
+
+
 @pytest.mark.parametrize("method", ["grpo | entropy_mask", "grpo | surprisal_weight", "reinforce_pp(kl_coef=0.1)"])
 def test_scores_that_trl_did_not_need_are_computed(tmp_path, method):
     import torch

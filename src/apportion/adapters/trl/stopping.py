@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apportion.credit import Credit
-from apportion.credit.listeners import Remembers
+from apportion.credit.listeners import Remembers, in_evaluation
 from apportion.errors import ConfigError, StopRun
 
 OnCredit = Callable[[Credit, int], Mapping[str, float] | None]
@@ -38,9 +38,10 @@ def heard(listeners: Sequence[OnCredit], credit: Credit, step: int, *, training:
 
     All of them are called, so that a log has the batch for which a run was ended. Evaluations are heard and not
     remembered: they may be on other tasks, and several of their batches come in a row, so that they neither count
-    towards the end of a run nor end it.
+    towards the end of a run nor end it. Their credit has the note "batch": "evaluation".
     """
     out: dict[str, Any] = {}
+    credit = credit if training else in_evaluation(credit)
     for listener in listeners:
         before = None if training or not isinstance(listener, Remembers) else copy.deepcopy(dict(listener.state()))
         try:
