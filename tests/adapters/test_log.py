@@ -4,7 +4,8 @@ import pytest
 
 import apportion as ap
 from apportion.adapters.log import TokenLog
-from apportion.errors import ConfigError
+from apportion.adapters.readers import read_any
+from apportion.errors import ConfigError, FormatError
 from apportion.testing import random_units
 
 
@@ -41,3 +42,14 @@ def test_what_it_refuses(tmp_path):
         TokenLog(tmp_path, form=".csv")
     with pytest.raises(ConfigError, match="TokenLog: every is 0"):
         TokenLog(tmp_path, every=0)
+
+
+@pytest.mark.parametrize("form", [".parquet", ".jsonl"])
+def test_a_folder_of_logs_is_told_apart_from_one_without_rollouts(tmp_path, form):
+    log = TokenLog(tmp_path / "log", form=form)
+    for step in (0, 1):
+        log(ap.assign("grpo", random_units(step, "step")), step)
+    with pytest.raises(
+        FormatError, match=rf"hold credit; .* read it one by one, so give one, such as .*step-000000{form}"
+    ):
+        list(read_any(log.folder).trajectories)

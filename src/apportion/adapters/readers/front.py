@@ -123,6 +123,11 @@ def _choose(path: Path, format: str | None, report: ReadReport) -> Iterator[tupl
         report.files.append((os.fspath(file), name, why))
         yield file, get(name)
     if not report.files:
+        if report.passed_over and all(why == CREDIT for _, why in report.passed_over):
+            raise FormatError(
+                f"{path}: the files of this folder hold credit; `apportion view` and `apportion check` read it one by "
+                f"one, so give one, such as {report.passed_over[0][0]}"
+            )
         wanted = "a known format" if forced is None else f"the format {forced.name}"
         raise FormatError(f"{path}: no file of this folder holds rollouts of {wanted}")
 
