@@ -168,6 +168,36 @@ def test_only_the_options_that_answer_are_named(cli, tmp_path):
         assert f"say whom: {options}. What" in err
 
 
+def test_a_price_says_what_is_at_most_and_what_is_asked_once(cli, runs, tmp_path):
+    def row(name, *arguments):
+        code, out, err = cli("cost", *arguments)
+        assert code == 0, err
+        lines = (" ".join(line.replace("│", " ").split()) for line in out.splitlines())
+        return next(line.removeprefix(name).strip() for line in lines if line.startswith(name))
+
+    def answer(right):
+        step = ap.Step(observation="Left or right?", action=f"I go where it is {right}")
+        return ap.Trajectory([step], group="g", outcome=float(right), reference="1")
+
+    texts = tmp_path / "texts.jsonl"
+    ap.write(texts, [answer(k % 2) for k in range(4)])
+    with FaultyServer() as server:
+        priced = ("vineppo", texts, "--unit", "token", "--k", "1", "--resampler", server.url, "--scorer", "contains")
+        assert row("prompt tokens", *priced).endswith(" at most")
+        assert (
+            row("exact", *priced)
+            == "no: an upper bound; a byte of text is a token at most, and --tokenizer counts them"
+        )
+        assert "equal questions are asked once" in row("requests", *priced)
+        known = ("vineppo", runs, *ASK[2:], "--resampler", server.url)
+        assert row("prompt tokens", *known).isdigit()
+        assert row("exact", *known) == "requests and prompt tokens"
+        assert row("requests", *known).isdigit()
+    guessed = ("llm_critic", texts, "--votes", "1", "--judge", "http://127.0.0.1:9/v1", "--model", "j")
+    assert row("prompt tokens", *guessed).startswith("about ")
+    assert row("exact", *guessed) == "no: an estimate, or an upper bound"
+
+
 def test_nothing_answered_is_a_failure(cli, runs):
     with FaultyServer(lambda n, b: "400") as server:
         code, out, err = cli("assign", runs, *ASK, "--resampler", server.url, "--json")

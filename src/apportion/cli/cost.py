@@ -70,18 +70,30 @@ def cost(
     if json:
         emit_json({"schema": "apportion.cost/1", "method": method, "params": params, "unit": cut[0], **price.to_dict()})
         return
-    _show(method, price, bounded)
+    policy_alone = bool(asking.resampler) and not asking.judge and not asking.reward_model  # others are estimated
+    _show(method, price, bounded, _counted(price, at_most=policy_alone, text=not units.batch.has_ids))
 
 
-def _show(method: str, price: Quote, bounded: bool) -> None:
+def _counted(price: Quote, *, at_most: bool, text: bool) -> tuple[str, str]:
+    """Prompt tokens, and how exact the counts are."""
+    if price.exact:
+        return f"{price.prompt_tokens:,}", "requests and prompt tokens"
+    if not at_most:
+        return f"about {price.prompt_tokens:,}", "no: an estimate, or an upper bound"
+    why = "; a byte of text is a token at most, and --tokenizer counts them" if text else ""
+    return f"{price.prompt_tokens:,} at most", f"no: an upper bound{why}"
+
+
+def _show(method: str, price: Quote, bounded: bool, counted: tuple[str, str]) -> None:
+    prompt, exact = counted
     rows = [
         ["questions", f"{price.asks:,}"],
         ["requests", f"{price.requests:,}" + _aside(price)],
-        ["prompt tokens", f"{price.prompt_tokens:,}"],
+        ["prompt tokens", prompt],
         ["generated tokens", _written(price, bounded)],
         ["a budget sets aside", f"{price.prompt_tokens + price.generated_tokens:,} tokens"],
         ["time", "unknown; give --tokens-per-second" if price.seconds is None else _duration(price.seconds)],
-        ["exact", "requests and prompt tokens" if price.exact else "no: an estimate, or an upper bound"],
+        ["exact", exact],
     ]
     table(f"what {method} would ask for", ["", ""], rows)
 
@@ -100,6 +112,7 @@ def _aside(price: Quote) -> str:
     """What more there is to say of the number of requests."""
     parts = [f"{price.most_requests:,} at most, if a judge has to be reminded"]
     parts = parts if price.most_requests > price.requests else []
+    parts += ["equal questions are asked once"] if price.requests + price.cached < price.asks else []
     parts += [f"{price.cached:,} more are in the cache"] if price.cached else []
     return f" ({'; '.join(parts)})" if parts else ""
 
