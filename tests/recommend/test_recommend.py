@@ -108,7 +108,7 @@ def planning():
 
 SITUATIONS = {
     "agents-coalitions": (two_agents, ["reward_model"]),
-    "agents-replay": (two_agents, ["policy"]),
+    "agents-replay": (two_agents, ["policy", "environment"]),
     "agents-judge": (two_agents, ["judge"]),
     "agents-free": (two_agents, []),
     "agents-planner": (lambda: two_agents(rewards=True), []),
@@ -407,6 +407,37 @@ def test_dropping_what_a_game_s_own_limit_cut_is_said_to_leave_the_solved():
     assert "solved alone" in minded(game(12, 0.0), "drop_truncated")
     assert "solved alone" not in minded(game(6, 0.0), "drop_truncated")
     assert "solved alone" not in minded(game(12, 0.5), "drop_truncated")
+
+
+def test_where_an_environment_speaks_in_between_a_policy_that_only_writes_is_not_enough():
+    """The rule of `assign`: what fits is not refused there afterwards."""
+    batch = Batch.from_trajectories(two_agents())
+    told = ap.recommend(batch, have=["policy"]).of("ccpo")
+    assert not told.fits
+    assert "cannot play the environment that spoke after step 1 of rollout" in told.why
+    assert ap.recommend(batch, have=["policy", "environment"]).of("ccpo").fits
+
+
+def test_agents_that_write_on_without_an_environment_can_be_run_again_by_the_policy():
+    made = [
+        every(
+            replace(t, steps=t.steps[:2]),
+            observation=["question", None],
+            prompt_ids=[[1, 2], []],
+            terminated=[False, True],
+        )
+        for t in two_agents()
+    ]
+    assert ap.recommend(Batch.from_trajectories(made), have=["policy"]).of("ccpo").fits
+
+
+def test_a_chain_of_text_among_which_one_was_answered_is_not_continued():
+    made = [*answers(), chat(("ten and a four", "hit"), ("seventeen", "stand"), group="h")]
+    made[-1] = replace(made[-1], id="hand")
+    bare = [every(t, ids=None, prompt_ids=None, logp=None) for t in made]
+    told = ap.recommend(Batch.from_trajectories(bare), have=["policy"]).of("vineppo")
+    assert not told.fits
+    assert "spoke after step 0 of rollout hand" in told.why
 
 
 CAUTIONS = {

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from apportion.asks import Continue
 from apportion.assign import cost
+from apportion.assign.cost import most_asked
 from apportion.check.sampling import some_groups
 from apportion.check.texts import sampled_sizes
 from apportion.data import Batch
@@ -17,6 +19,7 @@ from apportion.methods import MethodSpec, get, names
 from apportion.recommend.advice import Advice, Option
 from apportion.recommend.facts import facts_of
 from apportion.recommend.guide import Guide, Rule, guide
+from apportion.resources.last_answer import spoken_to_after
 from apportion.units import CUTS, StateRule, Units, by_step
 
 PRICED, PRICED_TOKENS = 500, 20_000
@@ -66,6 +69,8 @@ def recommend(
         option = _judged(spec, rules, facts, book, cuts) if rules else _unruled(spec, cuts)
         if spec.plan is not None:
             option = _priced(option, spec, priced, len(batch) / len(priced.batch), budget_tokens, max_tokens)
+            if option.fits and not facts["have_environment"] and not cuts.forks:
+                option = _heard(option, spec, priced)
         options.append(option)
     place = {name: k for k, name in enumerate(n for rule in book.rules for n in rule.methods)}
     order = {rule.id: k for k, rule in enumerate(book.rules)}
@@ -189,4 +194,18 @@ def _priced(
             why=f"it would cost about {told['tokens']:,} tokens, more than the budget of {budget:,}",
             evidence=(*option.evidence, f"tokens <= {budget} (here {told['tokens']})"),
         )
+    return option
+
+
+def _heard(option: Option, spec: MethodSpec, cuts: _Cuts) -> Option:
+    """As `assign` would refuse it: a policy that only writes goes on from where nobody spoke to it afterwards."""
+    units = cuts.of(spec.unit)
+    for ask in most_asked(spec, units, spec.bind(spec.example)):
+        rollout = units.batch.trajectories[ask.at.traj] if isinstance(ask, Continue) else None
+        if rollout is not None and spoken_to_after(rollout, ask.at.step):
+            why = (
+                f"a policy that only writes cannot play the environment that spoke after step {ask.at.step} of rollout "
+                f"{rollout.id or ask.at.traj}: it needs one that can be set back (--environment)"
+            )
+            return replace(option, fits=False, why=why)
     return option
