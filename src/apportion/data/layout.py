@@ -44,10 +44,11 @@ def laid_out(rollouts: tuple[Trajectory, ...]) -> dict[str, Any]:
     tokens = [x for pair in zip(prompt_ids, ids, strict=True) if pair[1] is not None for x in pair if x is not None]
     if has_ids_N.all():
         ids_T = np.concatenate(tokens)
-    else:
+    elif tokens:
         ids_T = np.full(len(step_of_T), -1, dtype=np.int64)
-        if tokens:
-            ids_T[has_ids_N[traj_of_S[step_of_T]]] = np.concatenate(tokens)
+        ids_T[has_ids_N[traj_of_S[step_of_T]]] = np.concatenate(tokens)
+    else:  # words alone: one -1 that is seen everywhere, as no array here is written to
+        ids_T = np.broadcast_to(np.int64(-1), step_of_T.shape)
 
     group_ids: dict[str, int] = {}
     group_of_N = np.array([group_ids.setdefault(name, len(group_ids)) for name in _groups(rollouts)], dtype=np.int64)
