@@ -1,6 +1,7 @@
 """Asking on the command line: who is asked, at what price, and how it leaves."""
 
 import json
+import sys
 
 import pytest
 
@@ -196,6 +197,20 @@ def test_a_price_says_what_is_at_most_and_what_is_asked_once(cli, runs, tmp_path
     guessed = ("llm_critic", texts, "--votes", "1", "--judge", "http://127.0.0.1:9/v1", "--model", "j")
     assert row("prompt tokens", *guessed).startswith("about ")
     assert row("exact", *guessed) == "no: an estimate, or an upper bound"
+
+
+def test_a_server_without_the_package_is_refused_before_a_file_is_read(cli, runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    for command in (
+        ("assign", "nowhere.jsonl", "--method", "llm_critic", "--judge", "http://h/v1", "--model", "j"),
+        ("assign", "nowhere.jsonl", *ASK, "--resampler", "http://h/v1"),
+        ("values", "nowhere.jsonl", "--resampler", "http://h/v1"),
+    ):
+        code, _, err = cli(*command)
+        assert code != 0
+        assert "asking a server needs the package 'httpx2', which is not installed" in err
+        assert "apportion[ask]" in err
+    assert cli("assign", runs, "--method", "grpo", "--judge", "http://h/v1")[0] == 0  # asks nobody
 
 
 def test_nothing_answered_is_a_failure(cli, runs):

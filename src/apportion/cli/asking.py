@@ -131,6 +131,17 @@ class Asking:
         """Somebody was named."""
         return bool(self.resampler or self.reward_model or self.judge)
 
+    def check_installed(self) -> None:
+        """Refuse a server that nothing here can talk to, before a file is read.
+
+        Raises:
+            MissingExtra: its package is not installed.
+        """
+        if self.judge or "://" in self.resampler:
+            from apportion.resources.http import httpx_module
+
+            httpx_module()
+
     def asker(self, batch: Batch, progress: Callable[[Progress], None] | None = None, *, dry: bool = False) -> Asker:
         """Everybody that was named, around one budget and one cache.
 

@@ -73,7 +73,7 @@ def assign(
 
     Example: apportion assign runs.jsonl --method gigpo --gamma 0.9 --out credit.parquet
     """
-    from apportion.assign import check_expression, check_level, required_cut
+    from apportion.assign import check_expression, check_level, required_cut, required_needs
     from apportion.credit.files import check_credit_path, write_credit
 
     folder = is_folder(out)
@@ -96,6 +96,8 @@ def assign(
     if out is not None:
         keep_inputs(out, [path])
         check_credit_path(out)
+    if required_needs(method):
+        asking.check_installed()
     model = None if values is None else load_model(values)
     units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
     units = units if model is None else predicted(model, units)

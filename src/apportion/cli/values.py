@@ -73,6 +73,7 @@ def values(
             "values asks a policy for the truth; say whom: --resampler with a server, a model's folder or a run of "
             "`apportion train`"
         )
+    asking.check_installed()
     tried = _actions(actions, names, cut[0])
     batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
     with asked_by(asking, batch) as ask:

@@ -102,7 +102,7 @@ class Http:
             client.close()
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        client, httpx, paid = self._opened(), _httpx(), body is not None
+        client, httpx, paid = self._opened(), httpx_module(), body is not None
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         try:
             status, headers, data = self._exchange(client, method, self.url + path, content)
@@ -140,7 +140,7 @@ class Http:
             return response.status_code, {k.lower(): v for k, v in response.headers.items()}, bytes(data)
 
     def _broken(self, problem: Exception, paid: bool) -> Trouble:
-        httpx = _httpx()
+        httpx = httpx_module()
         if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
             return Trouble(self._clean(f"nobody answers at {self.url} ({kind_of(problem)})"))
         if isinstance(problem, httpx.TimeoutException):
@@ -189,7 +189,7 @@ class Http:
     def _opened(self) -> httpx2.Client:
         with self._lock:
             if self._client is None:
-                httpx = _httpx()
+                httpx = httpx_module()
                 limits = httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
                 timeout = httpx.Timeout(self._timeout, connect=self._connect, pool=None)
                 own = urlsplit(self.url).hostname in LOOPBACK  # no proxy between us and ourselves
@@ -203,7 +203,12 @@ class Http:
             return self._client
 
 
-def _httpx() -> Any:
+def httpx_module() -> Any:
+    """The package that talks to servers.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     try:
         import httpx2
     except ModuleNotFoundError:
