@@ -403,8 +403,33 @@ def test_what_cannot_be_right_is_refused(tmp_path):
         check_settings(
             config(tmp_path, multi_objective_aggregation="normalize_then_sum"), Crediting("grpo"), rollouts_tell=True
         )
-    with pytest.warns(UserWarning, match="scale_rewards='none' has no effect"):
-        check_settings(config(tmp_path, scale_rewards="none"), Crediting("grpo"), rollouts_tell=True)
+
+
+def test_scale_rewards_is_said_only_where_the_method_does_something_else(tmp_path):
+    from apportion.adapters.trl.contract import check_settings
+    from tests.adapters.hosts.trl_tiny import config
+
+    def said(scale_rewards, method, **params):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            crediting = Crediting(method, params=params)
+            check_settings(config(tmp_path, scale_rewards=scale_rewards), crediting, rollouts_tell=True)
+        return " ".join(str(w.message).partition(",")[0] for w in told if "scale_rewards" in str(w.message))
+
+    for wanted in ("none", False):
+        assert said(wanted, "grpo").startswith(
+            "scale_rewards='none' has no effect: how credit is scaled is a parameter"
+        )
+        for alike in ("dr_grpo", "gigpo", "grpo(scale='none')", "rloo + 0.5*gigpo"):
+            assert not said(wanted, alike)
+    assert not said("none", "grpo", scale="none")
+    assert not said("batch", "grpo", scale="batch")
+    assert "has no effect" in said("batch", "reinforce_pp")
+    assert "has no effect" in said("none", "dr_grpo | whiten")
+    for raw in ("gigpo", "mt_grpo", "dr_grpo"):
+        assert said("group", raw) == "scale_rewards='group'"
+    for scaled in ("grpo", "gigpo(scale='std')", "grpo + 0.5*gigpo", "gigpo | whiten"):
+        assert not said("group", scaled)
 
 
 def test_a_trainer_that_changes_its_rows_is_refused(saved, tmp_path):

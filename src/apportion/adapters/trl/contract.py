@@ -10,7 +10,7 @@ from typing import Any
 
 from apportion.adapters.crediting import Crediting
 from apportion.assign import check_expression
-from apportion.assign.expression import leaves
+from apportion.assign.expression import Leaf, leaves
 from apportion.errors import ConfigError
 from apportion.methods import get
 
@@ -113,12 +113,7 @@ def check_settings(args: Any, crediting: Crediting, *, rollouts_tell: bool) -> N
             "multi_objective_aggregation='normalize_then_sum' would have no effect, since the advantage comes from "
             f"{method!r}; leave it at its default, and use the method 'gdpo' to normalise each reward by itself"
         )
-    if getattr(args, "scale_rewards", "group") != "group":
-        warnings.warn(
-            f"scale_rewards={args.scale_rewards!r} has no effect: how credit is scaled is a parameter of {method!r} "
-            "(scale=, where it has one)",
-            stacklevel=3,
-        )
+    _warn_of_scale(getattr(args, "scale_rewards", "group"), crediting)
     if not crediting.varies_inside:
         return
     specs = [get(leaf.name) for leaf in leaves(check_expression(method, crediting.params))]
@@ -157,6 +152,40 @@ def check_weights(crediting: Crediting, weights: Mapping[str, float]) -> None:
                 f"reward_weights={numbers} do not reach {leaf.name!r}, which adds the rewards up itself; give it "
                 f"{leaf.name}(parts={names}, weights={numbers})"
             )
+
+
+SCALED = {"std": "group", "batch": "batch", "none": "none"}
+"""What the parameter `scale` of a method is called in TRL."""
+
+
+def _warn_of_scale(setting: str | bool, crediting: Crediting) -> None:
+    """Say that ``scale_rewards`` is not applied, where the method does something else."""
+    wanted = {True: "group", False: "none"}.get(setting, setting) if isinstance(setting, bool) else setting
+    done = {_scale_of(leaf) for leaf in leaves(check_expression(crediting.method, crediting.params))}
+    if done == {wanted}:
+        return
+    if wanted != "group":
+        warnings.warn(
+            f"scale_rewards={setting!r} has no effect: how credit is scaled is a parameter of {crediting.method!r} "
+            "(scale=, where it has one)",
+            stacklevel=4,
+        )
+    elif done == {"none"}:
+        warnings.warn(
+            f"scale_rewards='group', TRL's default, is not applied: the credit of {crediting.method!r} is in reward "
+            "units, so mind the learning rate where rewards are large; say scale='std' to the method (where it has "
+            "one), or scale_rewards='none' to TRL if that is meant",
+            stacklevel=4,
+        )
+
+
+def _scale_of(leaf: Leaf) -> str | None:
+    """What a method divides credit by, in TRL's words; None = something else, or not known."""
+    spec = get(leaf.name)
+    if "scale" in spec.defaults and spec.kind == "method":
+        scale = leaf.params.get("scale", spec.defaults["scale"])
+        return SCALED.get(scale) if spec.scope == "group" or scale == "none" else None
+    return "none" if "scale_equivariant" in spec.holds else None
 
 
 def _check_inputs(args: Any, crediting: Crediting, rollouts_tell: bool) -> None:
