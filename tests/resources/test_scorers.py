@@ -1,6 +1,7 @@
 """Scorers: what counts as the reference's answer, and which built-in made the outcomes of a batch."""
 
 import math
+import sys
 
 import pytest
 
@@ -100,6 +101,20 @@ def test_scorers_by_name_and_of_ones_own(tmp_path, monkeypatch):
     ]:
         with pytest.raises(ConfigError, match=sentence):
             scorer_of(name)
+
+
+def test_a_file_in_the_current_folder_is_found_with_pythonpath(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place])  # as the installed command has it
+    (tmp_path / "my_own_scorer.py").write_text("import no_such_module\n")
+    told = "my_own_scorer.py lies in the current folder, so set PYTHONPATH=. before the command"
+    with pytest.raises(ConfigError, match=told):
+        scorer_of("my_own_scorer:half")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"No module named 'no_such_module'$"):
+        scorer_of("my_own_scorer:half")
+    with pytest.raises(ConfigError, match=r"No module named 'my_own_other'$"):
+        scorer_of("my_own_other:half")
 
 
 def act_length(trajectory, answer):

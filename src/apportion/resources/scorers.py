@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 
 from apportion.data import Trajectory
 from apportion.errors import ConfigError, DataError
@@ -105,12 +106,21 @@ def scorer_of(scorer: str | Scorer | Score) -> Scorer:
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as problem:
-        raise ConfigError(f"the scorer {scorer!r} cannot be imported: {problem}") from None
+        raise ConfigError(f"the scorer {scorer!r} cannot be imported: {problem}{_lies_here(module, problem)}") from None
     if isinstance(found, Scorer):
         return found
     if not callable(found):
         raise ConfigError(f"{scorer} is a {type(found).__name__}, not a function of a rollout and an answer")
     return Scorer(scorer, found, reads_meta=True)
+
+
+def _lies_here(module: str, problem: Exception) -> str:
+    """What to do where the module is missing because Python does not look into the current folder."""
+    top = module.partition(".")[0]
+    if not isinstance(problem, ModuleNotFoundError) or problem.name != top:
+        return ""
+    here = next((name for name in (f"{top}.py", top) if Path(name).exists()), None)
+    return "" if here is None else f"; {here} lies in the current folder, so set PYTHONPATH=. before the command"
 
 
 def fitting(
