@@ -1,6 +1,7 @@
 """``apportion check`` and ``apportion recommend`` on the command line: what they print, and how they leave."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,26 @@ def test_recommend_prints_methods_rules_and_prices(cli, clean):
     assert "more than the budget of 10" in " ".join(out.split())
 
 
+def test_recommend_says_a_rule_s_reason_once_for_all_its_methods(cli, tmp_path):
+    """And whom a caution is for, where it is not for all of them."""
+    ap.write(tmp_path / "few.jsonl", rollouts(np.random.default_rng(0), groups=4, members=4))
+    code, out, _ = cli("recommend", tmp_path / "few.jsonl")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "".join(f"{name:<18} free\n" for name in ("dr_grpo", "grpo", "rloo", "opo")) + "    several" in out
+    assert words.count("compare their outcomes") == 1
+    assert words.count("rule groups-only (question 9 of the guide)") == 1
+    assert words.count("mind (grpo): with so few rollouts to a group") == 1
+    looped = [
+        replace(t, steps=(*t.steps[:1], *[t.steps[1]] * 20, *t.steps[1:])) for t in ap.read(tmp_path / "few.jsonl")
+    ]
+    ap.write(tmp_path / "looped.jsonl", looped)
+    words = " ".join(cli("recommend", tmp_path / "looped.jsonl")[1].split())
+    assert words.count("mind (gigpo, anchor, hgpo): single rollouts fill state groups") == 1
+    ap.write(tmp_path / "alike.jsonl", [replace(t, outcome=1.0) for t in ap.read(tmp_path / "few.jsonl")])
+    assert "mind: most groups end alike" in cli("recommend", tmp_path / "alike.jsonl")[1]
+
+
 def test_recommend_as_json_is_the_same_advice(cli, clean):
     code, out, _ = cli("recommend", clean, "--judge", "--json")
     document = json.loads(out)
@@ -147,8 +168,6 @@ def test_recommend_as_json_is_the_same_advice(cli, clean):
 
 
 def test_recommend_without_anything_that_fits_leaves_with_1(cli, tmp_path):
-    from dataclasses import replace
-
     made = [every(replace(t, outcome=None), ids=None, prompt_ids=None) for t in rollouts(np.random.default_rng(0))][:6]
     ap.write(tmp_path / "a.jsonl", [replace(t, group=None, steps=t.steps[-1:]) for t in made])
     code, out, _ = cli("recommend", tmp_path / "a.jsonl")
@@ -159,8 +178,6 @@ def test_recommend_without_anything_that_fits_leaves_with_1(cli, tmp_path):
 
 
 def test_recommend_says_that_nobody_can_be_compared(cli, tmp_path):
-    from dataclasses import replace
-
     made = rollouts(np.random.default_rng(0))[:6]
     ap.write(tmp_path / "a.jsonl", [replace(t, group=None) for t in made])
     _, out, _ = cli("recommend", tmp_path / "a.jsonl")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -84,16 +85,14 @@ def _show(advice: Advice, *, every: bool) -> None:
         "that others visit too\n"
     )
     fitting = [option for option in advice.options if option.fits]
-    for option in fitting:
-        if option.kind == "method":
-            _show_option(option)
-    if not any(option.kind == "method" for option in fitting):
+    methods = [option for option in fitting if option.kind == "method"]
+    _show_options(methods)
+    if not methods:
         emit_text("no method fits\n")
     transforms = [option for option in fitting if option.kind == "transform"]
     if transforms:
         emit_text("to add behind a bar (grpo | …):\n")
-        for option in transforms:
-            _show_option(option)
+        _show_options(transforms)
     if advice.elsewhere:
         named: dict[str, list[str]] = {}
         for row in advice.elsewhere:
@@ -103,8 +102,7 @@ def _show(advice: Advice, *, every: bool) -> None:
     rest = [option for option in advice.options if not option.fits]
     if every:
         emit_text("does not fit:\n")
-        for option in rest:
-            _show_option(option)
+        _show_options(rest)
     else:
         emit_text(f"{len(rest)} {'others' if fitting else 'methods'} do not fit; --all says why")
 
@@ -125,16 +123,27 @@ def _compared(facts: Mapping[str, float]) -> str:
     return groups + f"{facts['varied_groups']:.0%} with different outcomes)"
 
 
-def _show_option(option: Option) -> None:
+def _show_options(options: Sequence[Option]) -> None:
+    """Methods in their order, those that one rule speaks of in the same words together: the reason is said once."""
+    for _, together in groupby(options, key=lambda o: (o.rule, o.why, o.evidence, o.source)):
+        members = list(together)
+        for option in members:
+            emit_text(f"{option.name:<18} {_price(option)}")
+        first = members[0]
+        emit_text(fill(first.why, 100, initial_indent=INDENT, subsequent_indent=INDENT))
+        evidence = ", ".join(first.evidence)
+        said = f"rule {first.rule} (question {first.question} of the guide): {evidence} · {first.source}"
+        emit_text(fill(said, 100, initial_indent=INDENT, subsequent_indent=INDENT + "  "))
+        for caution in dict.fromkeys(caution for option in members for caution in option.cautions):
+            minding = [option.name for option in members if caution in option.cautions]
+            whom = "" if len(minding) == len(members) else f" ({', '.join(minding)})"
+            emit_text(fill(f"mind{whom}: {caution}", 100, initial_indent=INDENT, subsequent_indent=INDENT + "  "))
+        emit_text("")
+
+
+def _price(option: Option) -> str:
     price = option.cost_class
     if option.cost is not None:
         about = "" if option.cost["exact"] else "about "
         price += f": {about}{option.cost['requests']:,} requests, {option.cost['tokens']:,} tokens"
-    emit_text(f"{option.name:<18} {price}")
-    emit_text(fill(option.why, 100, initial_indent=INDENT, subsequent_indent=INDENT))
-    evidence = ", ".join(option.evidence)
-    said = f"rule {option.rule} (question {option.question} of the guide): {evidence} · {option.source}"
-    emit_text(fill(said, 100, initial_indent=INDENT, subsequent_indent=INDENT + "  "))
-    for caution in option.cautions:
-        emit_text(fill(f"mind: {caution}", 100, initial_indent=INDENT, subsequent_indent=INDENT + "  "))
-    emit_text("")
+    return price
