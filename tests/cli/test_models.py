@@ -1,6 +1,7 @@
 """``apportion models`` end to end: fit, stop, go on, measure, predict, and credit with what was predicted."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import apportion as ap
+from apportion.cli.models import ABOUT
 from apportion.cli.run import run
-from apportion.models import load
+from apportion.models import KINDS, load
 from tests.models.test_value_head import coin
 
 FIT = ["models", "fit", "value_head", "runs.jsonl", "--level", "step", "--lr", "3e-3", "--batch-tokens", "256"]
@@ -29,6 +31,21 @@ def told(capsys, tmp_path, monkeypatch):
         return status, out, err
 
     return call
+
+
+def test_the_list_is_that_of_the_models_and_needs_no_torch(told, monkeypatch):
+    assert {name: model.__doc__.partition("\n")[0].partition(" Make it")[0] for name, model in KINDS.items()} == ABOUT
+    for name in [name for name in sys.modules if name.startswith(("torch", "transformers", "apportion.models"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, out, err = told("models", "list", "--json")
+    assert status == 0, err
+    assert json.loads(out)["models"] == ABOUT
+    status, _, err = told("models", "fit", "valu_head", "runs.jsonl", "--out", "values")
+    assert status == 2
+    assert "no credit model is named 'valu_head'; there are value_head" in " ".join(err.split())
+    assert told("models", "fit", "value_head", "runs.jsonl", "--out", "values")[0] != 0
 
 
 def test_fit_measure_predict_credit(told):

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 models = typer.Typer(
     name="models", cls=Group, help="Fit credit models to rollouts, measure them, and let them predict."
 )
+ABOUT = {
+    "value_head": "Values of states, reward units.",
+    "agentprm": "Promise of each step, reward units: what a rollout will earn after it.",
+    "archer": "Q and V of each utterance, discounted reward units.",
+    "implicit_reward": "Rewards of tokens, as log-ratios of a model that was fitted to outcomes.",
+    "prm": "Process reward of each step, from labels of steps.",
+    "sweet": "Advantages of turns by a critic that sees the reference artefact.",
+}
+"""What each credit model predicts, as its class says it: to list them, torch need not be there."""
 FREE = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -110,14 +119,10 @@ def predict(
 
 def kinds(json: bool = typer.Option(False, "--json", help="One JSON document on stdout.")) -> None:
     """List the credit models."""
-    _torch()
-    from apportion.models import KINDS
-
-    rows = [[name, (model.__doc__ or "").partition("\n")[0]] for name, model in KINDS.items()]
     if json:
-        emit_json({"schema": "apportion.models/1", "models": dict(rows)})
+        emit_json({"schema": "apportion.models/1", "models": ABOUT})
         return
-    table("credit models", ["name", "what it predicts"], rows)
+    table("credit models", ["name", "what it predicts"], [list(row) for row in ABOUT.items()])
 
 
 for _name, _command, _settings in (
@@ -155,11 +160,11 @@ def _torch() -> None:
 
 
 def _kind(name: str) -> Any:
+    if name not in ABOUT:
+        raise ConfigError(f"no credit model is named {name!r}; there are {', '.join(ABOUT)}")
     _torch()
     from apportion.models import KINDS
 
-    if name not in KINDS:
-        raise ConfigError(f"no credit model is named {name!r}; there are {', '.join(KINDS)}")
     return KINDS[name]
 
 
