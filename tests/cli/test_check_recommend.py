@@ -158,6 +158,20 @@ def test_recommend_says_a_rule_s_reason_once_for_all_its_methods(cli, tmp_path):
     assert "mind: most groups end alike" in cli("recommend", tmp_path / "alike.jsonl")[1]
 
 
+def test_a_price_names_the_cut_that_it_is_made_for(cli, tmp_path):
+    """One answer is one step, whose question alone is valued: segments of it would be dearer."""
+    made = [
+        ap.Trajectory([ap.Step(observation="1 + 1?", action=f"{n} or two", terminated=True)], group="g", outcome=n % 2)
+        for n in range(4)
+    ]
+    ap.write(tmp_path / "math.jsonl", made)
+    out = cli("recommend", tmp_path / "math.jsonl", "--policy", "--reward-model")[1]
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    assert lines["vineppo"].endswith(" tokens, cut by step")
+    assert lines["red"].endswith(" tokens, cut by token")
+    assert "cut by" not in lines["dr_grpo"]
+
+
 def test_recommend_as_json_is_the_same_advice(cli, clean):
     code, out, _ = cli("recommend", clean, "--judge", "--json")
     document = json.loads(out)

@@ -145,5 +145,6 @@ def _price(option: Option) -> str:
     price = option.cost_class
     if option.cost is not None:
         about = "" if option.cost["exact"] else "about "
-        price += f": {about}{option.cost['requests']:,} requests, {option.cost['tokens']:,} tokens"
+        asked = f"{option.cost['requests']:,} requests, {option.cost['tokens']:,} tokens"
+        price += f": {about}{asked}, cut by {option.cost['unit']}"
     return price

@@ -21,7 +21,8 @@ class Option:
         source: of the rule.
         cautions: what to mind here.
         cost_class: "free", "extra passes", "extra rollouts", "judge calls", or "training" of a further model.
-        cost: what it would ask for; None where it asks nobody, or where that cannot be said.
+        cost: what it would ask for, with the cut ("unit") by which that is counted; None where it asks nobody, or where
+            that cannot be said.
     """
 
     name: str

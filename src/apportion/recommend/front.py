@@ -184,6 +184,7 @@ def _priced(
     told: dict[str, Any] = {name: round(price[name] * scale) for name in counts}
     told["exact"] = bool(price["exact"]) and scale == 1
     told["tokens"] = told["prompt_tokens"] + told["expected_tokens"]
+    told["unit"] = spec.unit
     option = replace(option, cost=told)
     if option.fits and not told["asks"] and not cuts.forks:
         return replace(option, fits=False, why="on these rollouts there is no place that it would ask about")
