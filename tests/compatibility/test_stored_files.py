@@ -58,10 +58,11 @@ def read_pairs(path):
 
 
 def read_memory(path):
+    from apportion.adapters.crediting import Crediting
     from apportion.adapters.memory import read_memory as read
     from apportion.assign import assign_carrying
 
-    memory = read(path.parent)
+    memory = read(path.parent, Crediting("pooled"))
     _, fresh = assign_carrying("pooled", ap.by_step(ap.Batch.from_trajectories(write.rollouts())))
     assert memory.tick == 1
     np.testing.assert_array_equal(

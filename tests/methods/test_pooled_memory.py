@@ -133,6 +133,18 @@ def test_rollouts_of_an_old_policy_count_for_less_than_fresh_ones():
     assert values[8, 0] < 0.02 < values[8, -1]
 
 
+def test_returns_of_two_discounts_are_not_added_up():
+    long, short = (carry(random_units(0), Memory(), **{**PLAIN, "gamma": gamma})[1] for gamma in (1.0, 0.9))
+    assert (long.gamma, short.gamma) == (1.0, 0.9)
+    assert Memory().merge(long).trimmed(1).aged(9).gamma == long.merge(Memory()).gamma == 1.0
+    assert Memory.from_mapping(short.to_mapping()).gamma == 0.9
+    says = "its returns are of gamma=1, and gamma is 0.9 now; take gamma=1, or start without it"
+    with pytest.raises(DataError, match=says):
+        long.merge(short)
+    with pytest.raises(DataError, match=says):
+        news_and_credit("pooled", random_units(1), long, gamma=0.9)
+
+
 GOOD = carry(random_units(1), Memory(), **PLAIN)[1].to_mapping()
 
 

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 from apportion.adapters.crediting import Crediting
-from apportion.assign import news_and_credit, remembers
+from apportion.assign import check_expression, news_and_credit, remembers
+from apportion.assign.expression import leaves
 from apportion.credit import Credit
 from apportion.data import Batch
 from apportion.data.atomic import atomic_write
 from apportion.errors import DataError
+from apportion.methods import get
 from apportion.methods.pooled_memory import Memory
 
 FILE = "credit_memory.json"
@@ -34,16 +36,21 @@ def write_memory(folder: Path, memory: Memory) -> None:
             file.write(json.dumps(memory.to_mapping()).encode())
 
 
-def read_memory(folder: Path) -> Memory:
+def read_memory(folder: Path, crediting: Crediting) -> Memory:
     """That of a checkpoint; an empty one where it has none.
 
     Raises:
-        DataError: no JSON, or of another version.
+        DataError: no JSON, of another version, or of another discount than the method's.
     """
     path = folder / FILE
     if not path.is_file():
         return Memory()
     try:
-        return Memory.from_mapping(json.loads(path.read_text(encoding="utf-8")))
+        memory = Memory.from_mapping(json.loads(path.read_text(encoding="utf-8")))
+        for leaf in leaves(check_expression(crediting.method, crediting.params)):
+            spec = get(leaf.name)
+            if spec.carry is not None and "gamma" in spec.defaults:
+                memory.check_gamma(spec.bind(leaf.params)["gamma"])
+        return memory
     except (ValueError, DataError) as problem:
         raise DataError(f"{path}: {problem}; remove the file to start without a memory") from None

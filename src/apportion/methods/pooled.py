@@ -54,6 +54,7 @@ def carry(
         raise ConfigError(f"pooled: shrinkage is {shrinkage!r}; give 0 or more, or leave it out")
     if memory.evidence.size and memory.evidence.shape != (len(ROWS), COLUMNS):
         raise DataError(f"pooled: the memory has evidence of shape {memory.evidence.shape}; start without it")
+    memory.check_gamma(gamma)
     view, at = view_of(units, gamma)
     action = actions_of(units)
     hashes = {kind: hash_S[at] for kind, hash_S in keys_of(units, action).items()}
@@ -62,7 +63,7 @@ def carry(
     remembered = {kind: now.look_up(hash_S) for kind, hash_S in hashes.items()}
     given: dict[str, float | str | None] = {"key": key, "shrinkage": shrinkage, "lam": lam, "decay": decay}
     evidence = evidence_of(view, keys, remembered, numbered(action[at]), choose(now.evidence, given).key)
-    news = news_of(now.tick, hashes, view.return_S, evidence)
+    news = news_of(now.tick, hashes, view.return_S, evidence, float(gamma))
     # what a state is, this batch may already tell; the other settings only earlier ones, lest it choose its own credit
     known = evidence if not now.evidence.size else now.evidence + evidence
     settings = replace(choose(now.evidence, given), key=choose(known, given).key)

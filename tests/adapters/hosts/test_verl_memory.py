@@ -118,6 +118,21 @@ def test_a_broken_memory_is_a_sentence(host, tmp_path, text):
     assert Trainer(host, tmp_path).credit_memory.tick == 0
 
 
+def test_a_run_with_another_gamma_does_not_go_on_with_the_memory(host, tmp_path):
+    Trainer(host, tmp_path, method="pooled(gamma=0.9)").train(1)
+    assert Trainer(host, tmp_path, method="pooled(gamma=0.9) | whiten").credit_memory.tick == 1
+    with pytest.raises(
+        DataError,
+        match=rf"{FILE}: memory: its returns are of gamma=0\.9, and gamma is 1 now; .*remove the file to start without",
+    ):
+        Trainer(host, tmp_path)
+    path = tmp_path / "global_step_1" / FILE
+    told = json.loads(path.read_text())
+    assert told.pop("gamma") == 0.9
+    path.write_text(json.dumps(told))  # as it was before it was kept
+    assert Trainer(host, tmp_path).credit_memory.tick == 1
+
+
 def test_rows_that_verl_pads_with_are_not_remembered(host, tmp_path):
     plain, padded = Trainer(host, tmp_path / "a"), Trainer(host, tmp_path / "b")
     rows = batch_of_rows(5)

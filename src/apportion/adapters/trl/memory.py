@@ -37,7 +37,7 @@ def recall(trainer: Any, checkpoint: str, listeners: Sequence[Any] = ()) -> None
     """Take over the memory of a checkpoint; one without a memory is of a method that has none. Listeners likewise.
 
     Raises:
-        DataError: the file cannot be read, or is of another version.
+        DataError: the file cannot be read, is of another version, or of another discount than the method's.
     """
-    trainer.credit_memory = read_memory(Path(checkpoint))
+    trainer.credit_memory = read_memory(Path(checkpoint), trainer._crediting)
     read_listeners(Path(checkpoint), listeners)

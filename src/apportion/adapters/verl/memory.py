@@ -13,6 +13,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from apportion.adapters.crediting import Crediting
 from apportion.adapters.listening import read_listeners, write_listeners
 from apportion.adapters.memory import read_memory, write_memory
 from apportion.adapters.verl.settings import settings_of
@@ -78,22 +79,25 @@ def _loaded(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def _load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
         out = theirs(self, *args, **kwargs)
-        listeners, wanted = _listeners(self.config.algorithm), _wants_memory(self.config.algorithm)
-        if self.global_steps and (wanted or listeners):
+        listeners, crediting = _listeners(self.config.algorithm), _remembering(self.config.algorithm)
+        if self.global_steps and (crediting is not None or listeners):
             trainer = self.config.trainer
             whole = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
             folder = Path(trainer.resume_from_path) if trainer.resume_mode == "resume_path" else whole
             read_listeners(folder, listeners)
-            if wanted:
-                self.credit_memory = read_memory(folder)
+            if crediting is not None:
+                self.credit_memory = read_memory(folder, crediting)
         return out
 
     return _load_checkpoint
 
 
-def _wants_memory(algorithm: Any) -> bool:
+def _remembering(algorithm: Any) -> Crediting | None:
+    """What remembers earlier batches; None where nothing does."""
     settings = settings_of(algorithm.adv_estimator, algorithm)
-    return settings is not None and remembers(settings.crediting.method, settings.crediting.params)
+    if settings is None or not remembers(settings.crediting.method, settings.crediting.params):
+        return None
+    return settings.crediting
 
 
 def _listeners(algorithm: Any) -> tuple[Any, ...]:
