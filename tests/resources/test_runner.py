@@ -170,6 +170,14 @@ def test_a_budget_refuses_before_the_first_call():
     assert (priced.calls, ask.budget.used_requests, ask.budget.used_tokens) == (18, 18, 18 * 12)
 
 
+def test_a_later_round_that_is_refused_does_not_say_that_nothing_was_asked():
+    ask = Asker(Priced(), budget=Budget(requests=17))
+    ask(ASKS[:1], rollouts(6))
+    with pytest.raises(BudgetError, match=r"may need 18 requests .* 17, so no more was asked; raise") as refused:
+        ask(ASKS, rollouts(6))
+    assert "nothing was asked" not in str(refused.value)
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_partial_budget_is_spent_to_the_request_and_never_over(workers):
     priced = Priced(workers, batch=3)

@@ -67,8 +67,9 @@ class Budget:
             )
             if limit is not None and need > limit
         ]
+        asked = "no more was asked" if self.used_requests else "nothing was asked"  # a later round
         raise BudgetError(
-            f"{who} may need {' and '.join(short)}, so nothing was asked; raise the budget, ask for fewer samples or "
+            f"{who} may need {' and '.join(short)}, so {asked}; raise the budget, ask for fewer samples or "
             "shorter ones, or let it ask what fits (--partial, in Python when_short='partial')"
         )
 
