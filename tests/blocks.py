@@ -162,6 +162,7 @@ def given(folder: Path) -> None:
         "messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}],
         "reward": 1.0,
         "seed": 3,
+        "passed": True,
     }
     (folder / "results.json").write_text(json.dumps([chat, chat]), encoding="utf-8")
     for name in ("LOGS", "big"):

@@ -54,6 +54,11 @@ def assign(
     group_by: str = typer.Option(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
+    outcome: str = typer.Option(
+        None,
+        "--outcome",
+        help="Field that is the outcome; of words, FIELD=WORD: WORD is 1, any other 0 (foreign formats).",
+    ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     values: Path = typer.Option(
         None, "--values", help="Folder of a fitted model whose predictions the method reads, see `apportion models`."
@@ -88,7 +93,7 @@ def assign(
     cut = checked_cut(unit or required_cut(method), states)
     check_level(method, cut[0])
     if folder:
-        no_folder_options(form=form, group_by=group_by, values=values)
+        no_folder_options(form=form, group_by=group_by, outcome=outcome, values=values)
         assign_folder([path, *files], out, method, cut, params, skip_bad=skip_bad, engine=engine, json=json)
         return
     if engine != "local":
@@ -99,7 +104,7 @@ def assign(
     if required_needs(method):
         asking.check_installed()
     model = None if values is None else load_model(values)
-    units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    units = cut_file(path, cut, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad)
     units = units if model is None else predicted(model, units)
     _check_somebody(method, units, params, asking)
     batch = units.batch

@@ -24,6 +24,7 @@ def check(
     path: Path = typer.Argument(help="Rollouts (ours or a log in a known format), or credit that assign wrote."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for convert: what makes rollouts comparable."),
+    outcome: str = typer.Option(None, "--outcome", help="As for convert: the field that is the outcome."),
     states: str = typer.Option("exact", "--states", help="What counts as one state: exact, normalised, learned, near."),
     methods: str = typer.Option(
         "", "--methods", help="Also credit by these (grpo,gigpo), check each credit, and say where they disagree."
@@ -51,7 +52,9 @@ def check(
         read = read_rollouts(
             path,
             read=lambda p, skipped: (
-                read_any(p, form, group_by=group_by, skip_bad=skipped, on_trajectory=advance).trajectories
+                read_any(
+                    p, form, group_by=group_by, outcome=outcome, skip_bad=skipped, on_trajectory=advance
+                ).trajectories
                 if held is None
                 else held.units.batch.trajectories
             ),

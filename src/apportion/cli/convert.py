@@ -27,6 +27,11 @@ def convert(
     group_by: str = typer.Option(
         None, "--group-by", help="Field that makes rollouts comparable, or first_user_message (foreign formats)."
     ),
+    outcome: str = typer.Option(
+        None,
+        "--outcome",
+        help="Field that is the outcome; of words, FIELD=WORD: WORD is 1, any other 0 (foreign formats).",
+    ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     engine: str = typer.Option("local", "--engine", help="Who writes a folder: local, or ray."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
@@ -38,7 +43,9 @@ def convert(
     Example: apportion convert results.json --out runs.jsonl
     """
     if is_folder(out):
-        group_folder(path, out, form=form, group_by=group_by, skip_bad=skip_bad, engine=engine, json=json)
+        group_folder(
+            path, out, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad, engine=engine, json=json
+        )
         return
     if engine != "local":
         raise ConfigError(f"--engine {engine} writes a folder of whole groups; give --out FOLDER")
@@ -47,7 +54,7 @@ def convert(
 
     keep_inputs(out, [path])
     with progress(f"converting {path.name}") as advance:
-        reading = read_any(path, form, group_by=group_by, skip_bad=skip_bad, on_trajectory=advance)
+        reading = read_any(path, form, group_by=group_by, outcome=outcome, skip_bad=skip_bad, on_trajectory=advance)
         write(out, _some(reading, path))
     told = reading.report
     if json:

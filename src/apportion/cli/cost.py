@@ -26,6 +26,7 @@ def cost(
     states: str = typer.Option("exact", "--states", help="As for assign."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for assign."),
+    outcome: str = typer.Option(None, "--outcome", help="As for assign."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     tokens_per_second: float = typer.Option(
         None, "--tokens-per-second", help="Measured throughput, for the time; default: what the cache remembers."
@@ -54,7 +55,7 @@ def cost(
     speed = None
     if tokens_per_second is not None:
         speed = Speed(requests=0, prompt_tokens=1, generated_tokens=1, seconds=1 / tokens_per_second)
-    units = cut_file(path, cut, form=form, group_by=group_by, skip_bad=skip_bad)
+    units = cut_file(path, cut, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad)
     bounded = True
     if asking.anybody:
         with asking.asker(units.batch, dry=True) as ask:

@@ -40,10 +40,16 @@ def checked_cut(unit: str, states: str) -> tuple[str, dict[str, Any]]:
 
 
 def cut_file(
-    path: Path, cut: tuple[str, dict[str, Any]], *, form: str | None, group_by: str | None, skip_bad: bool
+    path: Path,
+    cut: tuple[str, dict[str, Any]],
+    *,
+    form: str | None,
+    group_by: str | None,
+    outcome: str | None,
+    skip_bad: bool,
 ) -> Units:
     """The units of a file of rollouts."""
     from apportion.units import CUTS
 
     level, options = cut
-    return CUTS[level](load(path, form=form, group_by=group_by, skip_bad=skip_bad), **options)
+    return CUTS[level](load(path, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad), **options)

@@ -50,6 +50,7 @@ def values(
     ),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for assign."),
+    outcome: str = typer.Option(None, "--outcome", help="As for assign."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the choice of states; that of the samples is --ask-seed."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
@@ -75,7 +76,7 @@ def values(
         )
     asking.check_installed()
     tried = _actions(actions, names, cut[0])
-    batch = load(path, form=form, group_by=group_by, skip_bad=skip_bad)
+    batch = load(path, form=form, group_by=group_by, outcome=outcome, skip_bad=skip_bad)
     with asked_by(asking, batch) as ask:
         found = _measured(ask, batch, cut, names, states, tried, seed, truth=truth, gap=gap)
     if json:

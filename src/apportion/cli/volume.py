@@ -67,7 +67,15 @@ def assign_folder(
 
 
 def group_folder(
-    path: Path, out: Path, *, form: str | None, group_by: str | None, skip_bad: bool, engine: str, json: bool
+    path: Path,
+    out: Path,
+    *,
+    form: str | None,
+    group_by: str | None,
+    outcome: str | None,
+    skip_bad: bool,
+    engine: str,
+    json: bool,
 ) -> None:
     """Write files of whole groups, and tell what was done."""
     from apportion.adapters.volume import group_files
@@ -78,6 +86,7 @@ def group_folder(
             out,
             form=form,
             group_by=group_by,
+            outcome=outcome,
             skip_bad=skip_bad,
             engine=engine,
             told=_bar(advance),
@@ -105,11 +114,13 @@ def _bar(advance: Any) -> Any:
     return told
 
 
-def no_folder_options(*, form: str | None, group_by: str | None, values: Path | None = None) -> None:
+def no_folder_options(
+    *, form: str | None, group_by: str | None, outcome: str | None = None, values: Path | None = None
+) -> None:
     """Raise for options that only a single file has."""
     if values is not None:
         raise ConfigError("--values is for one file; write predictions into the folder's files first: apportion models")
-    for name, value in (("--from", form), ("--group-by", group_by)):
+    for name, value in (("--from", form), ("--group-by", group_by), ("--outcome", outcome)):
         if value is not None:
             raise ConfigError(f"{name} is for foreign formats, and a folder is Parquet of ours; convert it first")
 

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from apportion.adapters.readers.registry import Context
+from apportion.adapters.readers.verdict import MOST_WORDS, number_in
 from apportion.data.record import DEEPEST, json_kind
 from apportion.errors import FormatError
 
 kind = json_kind
 
 REWARDS = ("reward", "outcome", "trajectory_reward", "score", "success")
+JUDGED = ("rewards", "is_correct", "is_corrected", "final_answer_correct")
+"""What some formats say instead."""
 GROUPS = (
     "group",
     "group_id",
@@ -50,13 +53,50 @@ def first(record: Record, names: Iterable[str]) -> tuple[str, Any]:
     return "", None
 
 
-def outcome(record: Record, at: str, context: Context) -> float | None:
-    """The reward of the whole rollout: true is 1, false is 0, absent is None and never 0."""
+def outcome(record: Record, at: str, context: Context, *, whole: Record | None = None) -> float | None:
+    """The reward of the whole rollout: true is 1, false is 0, absent is None and never 0.
+
+    A field that was asked for is looked for in ``whole``, where the record is but a part of that.
+    """
+    if context.outcome is not None:
+        return _asked(record if whole is None else whole, *context.outcome, at, context)
     name, value = first(record, REWARDS)
     if not name:
         context.report.note("reward missing: not scored, which is not 0")
         return None
     return number(value, f"{at}: {name}")
+
+
+def _asked(record: Record, name: str, word: str | None, at: str, context: Context) -> float | None:
+    """The outcome in the field that was asked for; a word that nobody explained is kept for the refusal."""
+    value = dotted(record, name)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        context.report.note(no_outcome(name))
+        context.scores = context.scores or tuple(_choices(record, str | int | float))
+        return None
+    context.report.note(outcome_from(name))
+    if word is None and not isinstance(value, str):
+        return number(value, f"{at}: {name}")
+    text = str(value).lower() if isinstance(value, bool) else label(value, f"{at}: {name}")
+    told = float(text == word) if word is not None else number_in(text)
+    if told is not None and word is None:
+        return number(told, f"{at}: {name}")
+    if len(context.words) < MOST_WORDS or text == word:
+        context.words[text[:40]] = None
+    if told is not None:
+        shown = repr(text[:40]) if text[:40] in context.words else "another word"
+        context.report.note(f"{name} is {shown}: outcome {told:g}")
+    return told
+
+
+def no_outcome(name: str) -> str:
+    """The remark that a record lacks the field that was asked for as outcome."""
+    return f"no field {name!r} for the outcome: not scored, which is not 0"
+
+
+def outcome_from(name: str) -> str:
+    """The remark that a record has it."""
+    return f"outcome from {name}, as asked for"
 
 
 def number(value: Any, at: str) -> float:
@@ -88,7 +128,7 @@ def group(record: Record, at: str, context: Context, first_user: str | None) -> 
     asked = context.group_by is not None
     if value is None:
         context.report.note(no_field(name) if asked else "group not given: a group of its own")
-        context.choices = context.choices or tuple(_choices(record))
+        context.choices = context.choices or tuple(_choices(record, str | int))
         return None
     context.report.note(from_field(name) if asked else f"group guessed from {name}")
     return label(value, f"{at}: {name}")
@@ -104,13 +144,13 @@ def from_field(name: str) -> str:
     return f"group from {name}, as asked for"
 
 
-def _choices(record: Record, before: str = "") -> Iterator[str]:
-    """Fields that could be asked for, with dots for those one level down."""
+def _choices(record: Record, kinds: Any, before: str = "") -> Iterator[str]:
+    """Fields that could be asked for, with dots for those one level down; true and false only where floats are too."""
     for name, value in record.items():
-        if isinstance(value, str | int) and not isinstance(value, bool):
+        if isinstance(value, kinds) and (not isinstance(value, bool) or isinstance(0.0, kinds)):
             yield before + name
         elif isinstance(value, dict) and not before:
-            yield from _choices(value, f"{name}.")
+            yield from _choices(value, kinds, f"{name}.")
 
 
 def parts(value: Any, context: Context) -> dict[str, float]:
@@ -168,8 +208,8 @@ def flag(record: Record, names: Iterable[str], at: str) -> bool:
 
 
 def rest(record: Record, taken: Iterable[str], at: str, context: Context) -> dict[str, Any]:
-    """Everything that no rule took, as JSON values."""
-    skip = set(taken)
+    """Everything that no rule took, as JSON values; rewards too, where another field was asked for as the outcome."""
+    skip = set(taken) - set((*REWARDS, *JUDGED) if context.outcome is not None else ())
     return {name: kept(value, f"{at}: {name}", context) for name, value in record.items() if name not in skip}
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
-from apportion.adapters.readers.fields import from_field, no_field
+from apportion.adapters.readers.fields import from_field, no_field, no_outcome, outcome_from
 from apportion.adapters.readers.json_stream import Item, stream_json
 from apportion.adapters.readers.records import PARQUET, start_of
 from apportion.adapters.readers.registry import Context, Format, Head, Path, Trajectories, get, known
 from apportion.adapters.readers.report import ReadReport
 from apportion.adapters.readers.rows import columns_of, stream_rows
+from apportion.adapters.readers.verdict import refuse_words, verdict_of
 from apportion.data import Trajectory
 from apportion.data.skipped import Skipped, kept
 from apportion.errors import ConfigError, FormatError
@@ -76,6 +77,7 @@ def read_any(
     format: str | None = None,
     *,
     group_by: str | None = None,
+    outcome: str | None = None,
     skip_bad: bool | Skipped = False,
     on_trajectory: Callable[[], object] | None = None,
 ) -> Reading:
@@ -87,6 +89,9 @@ def read_any(
         format: name of the format; None = recognise it, file by file. Of a folder, the files that could be of it.
         group_by: what makes rollouts comparable. None = the rule of the format (a field such as ``task_id``);
             "first_user_message"; else the name of a field, with dots for fields inside fields.
+        outcome: the field that is the outcome, in reward units, named alike. None = the rule of the format. Numbers,
+            also as text, and true and false are taken as they are; for words give "field=word": that word is 1, any
+            other 0. Missing and null stay unscored, and so does a rollout that infrastructure broke.
         skip_bad: False raises at the first broken record; True, or a `Skipped` to count into, leaves broken
             records out and counts them in the report.
         on_trajectory: called for each trajectory, for progress.
@@ -97,8 +102,9 @@ def read_any(
     Raises:
         FormatError: at once when the file cannot be read or no format fits; for a broken record (file, place,
             reason) when it is reached.
-        UnknownName: no format of that name. ConfigError: ``group_by`` on a format that knows its groups; at the end,
-            where it names a field that no record has.
+        UnknownName: no format of that name. ConfigError: ``group_by`` on a format that knows its groups, ``outcome``
+            on one that has no field for it; at the end, where either names a field that no record has, or the
+            outcomes are words and none was named.
     """
     report = ReadReport(os.fspath(path), skipped=skip_bad if isinstance(skip_bad, Skipped) else Skipped())
     chosen = list(_choose(path, format, report))
@@ -106,7 +112,12 @@ def read_any(
         own = next((entry.name for _, entry in chosen if not entry.regroups), None)
         if own is not None:
             raise ConfigError(f"{path}: group_by is for foreign files; {own} names its groups itself, so drop it")
-    context = Context(report, group_by=group_by, skip_bad=skip_bad is not False)
+    if outcome is not None:
+        own = next((entry.name for _, entry in chosen if not entry.rescores), None)
+        if own is not None:
+            raise ConfigError(f"{path}: outcome names a field of foreign files; {own} says it itself, so drop it")
+    verdict = None if outcome is None else verdict_of(outcome)
+    context = Context(report, group_by=group_by, outcome=verdict, skip_bad=skip_bad is not False)
     return Reading(_read(chosen, context, on_trajectory), report)
 
 
@@ -178,6 +189,7 @@ def _read(
         first = reasons[min(before, len(reasons) - 1)]
         raise FormatError(f"{report.path}: none of {report.records} records could be read; the first: {first}")
     _check_grouped(context)
+    _check_scored(context)
 
 
 def _check_grouped(context: Context) -> None:
@@ -186,6 +198,22 @@ def _check_grouped(context: Context) -> None:
     if name is not None and notes[no_field(name)] and not notes[from_field(name)]:
         has = f"; they have {', '.join(context.choices[:CHOICES])}" if context.choices else ""
         raise ConfigError(f"{context.report.path}: no record has the field {name!r} to group by{has}")
+
+
+def _check_scored(context: Context) -> None:
+    """A field that no record has, and words that nobody explained, would leave every rollout unscored."""
+    if context.outcome is None:
+        return
+    (name, word), report = context.outcome, context.report
+    if report.notes[no_outcome(name)] and not report.notes[outcome_from(name)]:
+        has = f"; they have {', '.join(context.scores[:CHOICES])}" if context.scores else ""
+        raise ConfigError(f"{report.path}: no record has the field {name!r} for the outcome{has}")
+    if report.trajectories and not report.notes[outcome_from(name)]:
+        report.note(f"{name} was looked for in no record: each failed, or the format's reader takes no outcome")
+    if word is None and context.words:
+        refuse_words(report.path, name, context.words)
+    if word is not None and context.words and word[:40] not in context.words:
+        report.note(f"{name} is nowhere {word!r}: every outcome is 0")
 
 
 def _of_file(path: Path, entry: Format, context: Context, *, alone: bool) -> Iterator[Trajectory]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apportion.adapters.readers.report import ReadReport
+from apportion.adapters.readers.verdict import Verdict
 from apportion.data import Trajectory
 from apportion.errors import ConfigError, FormatError, UnknownName
 
@@ -40,8 +41,10 @@ class Context:
         report: counts, notes, what was left out.
         group_by: None = the rule of the format; "first_user_message"; else the (dotted) name of a field.
         skip_bad: broken records are counted, not raised.
+        outcome: the field that was asked for as outcome; None = the rule of the format.
         names: how often each id was given out, to keep them apart.
         choices: fields of the first record without the field that ``group_by`` names.
+        scores: the same for ``outcome``. words: what that field holds that is no number.
     """
 
     report: ReadReport
@@ -49,6 +52,9 @@ class Context:
     skip_bad: bool = False
     names: Counter[str] = field(default_factory=Counter)
     choices: tuple[str, ...] = ()
+    outcome: Verdict | None = None
+    scores: tuple[str, ...] = ()
+    words: dict[str, None] = field(default_factory=dict)
 
     def silent(self) -> Context:
         """The same for a part that is read for its text alone: what it notes is told to nobody."""
@@ -74,6 +80,7 @@ class Format:
         sniff: how sure it is that the file is of this kind, 0 to 1, and why.
         read: yields a trajectory, or the `FormatError` that says what is wrong, for every record.
         regroups: ``group_by`` works; formats that know their groups refuse it.
+        rescores: ``outcome`` works; formats whose rollouts have no field each for it refuse it.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Format:
     sniff: Callable[[Head], tuple[float, str]]
     read: Callable[[Path, Context], Trajectories]
     regroups: bool = True
+    rescores: bool = True
 
 
 _FORMATS: dict[str, Format] = {}

@@ -53,6 +53,7 @@ def group_files(
     *,
     form: str | None = None,
     group_by: str | None = None,
+    outcome: str | None = None,
     skip_bad: bool = False,
     engine: str | Engine = "local",
     told: Told | None = None,
@@ -64,7 +65,7 @@ def group_files(
 
     Args:
         given: folders, patterns or files in known formats. out: a folder; it is made.
-        form, group_by, skip_bad: see `apportion.adapters.readers.read_any`.
+        form, group_by, outcome, skip_bad: see `apportion.adapters.readers.read_any`.
         engine: see `assign_files`. told: called after each piece of work.
 
     Raises:
@@ -80,6 +81,7 @@ def group_files(
     run = {
         "form": form,
         "group_by": group_by,
+        "outcome": outcome,
         "skip_bad": skip_bad,
         "shards": shards,
         "inputs": inputs,
@@ -90,7 +92,9 @@ def group_files(
         names = [f"part-{k:05d}.parquet" for k in range(shards)]
         left = [name for name in names if not _is_written(book, folder, name)]
         if left:
-            _spool(sources, spool, book, runner, told, (shards, form, group_by, skip_bad), len(names) - len(left))
+            _spool(
+                sources, spool, book, runner, told, (shards, form, group_by, outcome, skip_bad), len(names) - len(left)
+            )
             _check_unchanged(inputs)
             runs = [f"{k:06d}-{r:05d}" for k, s in enumerate(sources) for r in range(book.done[_input(s)]["runs"])]
             jobs = {name: (merge_shard, (str(spool), runs, names.index(name), str(folder / name))) for name in left}
@@ -110,13 +114,13 @@ def _spool(
     book: Journal,
     runner: Engine,
     told: Told | None,
-    how: tuple[int, str | None, str | None, bool],
+    how: tuple[int, str | None, str | None, str | None, bool],
     before: int,
 ) -> None:
     spool.mkdir(mode=0o700, exist_ok=True)
-    shards, form, group_by, skip_bad = how
+    shards, form, group_by, outcome, skip_bad = how
     left = {
-        _input(source): (spool_file, (source.path, str(spool), k, shards, form, group_by, skip_bad))
+        _input(source): (spool_file, (source.path, str(spool), k, shards, form, group_by, outcome, skip_bad))
         for k, source in enumerate(sources)
         if not _is_spooled(book, spool, k, _input(source))
     }

@@ -27,7 +27,14 @@ ROWS, WEIGHT = 1024, 1 << 21
 
 
 def spool_file(
-    path: str, spool: str, number: int, shards: int, form: str | None, group_by: str | None, skip_bad: bool
+    path: str,
+    spool: str,
+    number: int,
+    shards: int,
+    form: str | None,
+    group_by: str | None,
+    outcome: str | None,
+    skip_bad: bool,
 ) -> dict[str, Any]:
     """Sort the rows of one input into runs.
 
@@ -40,7 +47,7 @@ def spool_file(
     pa, _ = arrow("writing Parquet", "parquet")
     told: dict[str, Any] = {"skipped": 0, "remarks": []}
     rows = runs = 0
-    for run in _runs(pa, _batches(pa, path, form, group_by, skip_bad, told)):
+    for run in _runs(pa, _batches(pa, path, form, group_by, outcome, skip_bad, told)):
         _write_run(pa, run, Path(spool) / f"{number:06d}-{runs:05d}", shards, rows)
         rows, runs = rows + len(run), runs + 1
     return {"rollouts": rows, "runs": runs, **told}
@@ -56,17 +63,24 @@ def run_batch(pa: Any, run: Path, shard: int) -> Any | None:
 
 
 def _batches(
-    pa: Any, path: str, form: str | None, group_by: str | None, skip_bad: bool, told: dict[str, Any]
+    pa: Any,
+    path: str,
+    form: str | None,
+    group_by: str | None,
+    outcome: str | None,
+    skip_bad: bool,
+    told: dict[str, Any],
 ) -> Iterator[Any]:
     """Record batches of our schema. Parquet of ours stays columns; anything else is read as trajectories."""
     schema = schema_of(pa)
-    if form is None and group_by is None and path.endswith(".parquet") and (file := _ours(path)) is not None:
+    plain = form is None and group_by is None and outcome is None
+    if plain and path.endswith(".parquet") and (file := _ours(path)) is not None:
         for batch in batches(pa, file, path, None, size=RUN_BYTES):
             yield aligned(pa, schema, batch, path)
         return
     from apportion.adapters.readers import read_any
 
-    reading = read_any(Path(path), form, group_by=group_by, skip_bad=skip_bad)
+    reading = read_any(Path(path), form, group_by=group_by, outcome=outcome, skip_bad=skip_bad)
     yield from record_batches(pa, schema, reading.trajectories, rows=ROWS, weight=WEIGHT)
     told["skipped"] = reading.report.skipped.count
     told["remarks"] = reading.report.remarks()

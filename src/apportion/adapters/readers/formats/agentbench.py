@@ -70,7 +70,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         context.report.note("runs that broke (error, task error): failed and unscored")
         steps = (*steps[:-1], replace(steps[-1], failed=True, truncated=False, terminated=False))
     else:
-        outcome = _outcome(output.get("result"), at, context)
+        outcome = _outcome(record, output.get("result"), at, context)
     index = record.get("index", output.get("index"))
     name = None if index is None else fields.label(index, f"{at}: index")
     if context.group_by is not None or name is None:
@@ -95,7 +95,9 @@ def _message(message: Any) -> Any:
     return {**message, "role": "assistant"} if isinstance(message, dict) and message.get("role") == "agent" else message
 
 
-def _outcome(result: Any, at: str, context: Context) -> float | None:
+def _outcome(record: Any, result: Any, at: str, context: Context) -> float | None:
+    if context.outcome is not None:
+        return fields.outcome(record, at, context)
     if isinstance(result, dict):
         result = fields.first(result, RESULTS)[1]
     if isinstance(result, bool | int | float):

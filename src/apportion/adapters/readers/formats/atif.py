@@ -64,8 +64,8 @@ def _convert(trial: dict[str, Any], record: Any, at: str, context: Context) -> T
     own = [message for message in messages if message.get("weight") != 0]
     verdict = trial.get("verifier_result")
     rewards = verdict.get("rewards") if isinstance(verdict, dict) else None
-    outcome, parts = _reward(rewards, record, at, context)
     told = {**record, **{key: trial[key] for key in ("task_name", "trial_name") if key in trial}}
+    outcome, parts = _reward(rewards, told, at, context)
     group = trial.get("task_name") if context.group_by is None else None
     if isinstance(group, str):
         context.report.note(f"group from task_name in {BESIDE}")
@@ -141,6 +141,8 @@ def _reward(rewards: Any, record: dict[str, Any], at: str, context: Context) -> 
     """The trial's reward, or its only number; and all of them as parts."""
     if not isinstance(rewards, dict) or not rewards:
         return fields.outcome(record, at, context), {}
+    if context.outcome is not None:
+        return fields.outcome(record, at, context), fields.parts(rewards, context)
     told = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else None)
     context.report.note(f"reward from verifier_result in {BESIDE}", told is not None)
     context.report.note("reward missing: not scored, which is not 0", told is None)

@@ -66,7 +66,8 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     meta |= _label(record, step_of, at, context)
     if isinstance(record.get("mast_annotation"), dict):
         meta["failure_modes"] = meta.pop("mast_annotation")
-    correct = next((record[n] for n in ("is_correct", "is_corrected") if record.get(n) is not None), None)
+    verdicts = () if context.outcome is not None else ("is_correct", "is_corrected")
+    correct = next((record[n] for n in verdicts if record.get(n) is not None), None)
     group, name = _names(record, at, context, chat.first_user)
     truth = record.get("ground_truth")
     return Trajectory(

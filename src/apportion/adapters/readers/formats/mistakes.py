@@ -105,6 +105,8 @@ def _mark(value: Any, size: int, at: str) -> int | None:
 
 
 def _outcome(record: dict[str, Any], at: str, context: Context) -> float | None:
+    if context.outcome is not None:
+        return fields.outcome(record, at, context)
     if record.get("final_answer_correct") is not None:
         return fields.number(record["final_answer_correct"], f"{at}: final_answer_correct")
     if isinstance(record.get("target"), str) and isinstance(record.get("answer"), str):
@@ -134,7 +136,10 @@ def _rated(record: dict[str, Any], at: str, context: Context) -> Trajectory:
     ]
     finish = record["label"].get("finish_reason")
     outcome = {"solution": 1.0, "found_error": 0.0}.get(finish) if isinstance(finish, str) else None
-    context.report.note("reward missing: not scored, which is not 0", outcome is None)
+    if context.outcome is not None:
+        outcome = fields.outcome({**record, **asked}, at, context)
+    else:
+        context.report.note("reward missing: not scored, which is not 0", outcome is None)
     answer = asked.get("ground_truth_answer")
     meta = fields.rest(record, ("question", "label"), at, context)
     meta["mistake_step"] = next((k for k, rating in enumerate(ratings) if rating == -1), None)

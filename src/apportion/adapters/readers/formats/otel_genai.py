@@ -118,8 +118,11 @@ def _convert(spans: Any, at: str, context: Context) -> Trajectory:
     root = next((span for span in spans if span.parent not in by_id), spans[0])
     outcomes = dict(_evaluations(spans, at))
     outcome = next(iter(outcomes.values())) if len(outcomes) == 1 else None
-    context.report.note("reward missing: not scored, which is not 0", outcome is None)
     record = {**root.resource, **root.attributes}
+    if context.outcome is not None:
+        outcome = fields.outcome(record, at, context)
+    else:
+        context.report.note("reward missing: not scored, which is not 0", outcome is None)
     group = fields.group(record, at, context, chat.first_user)
     short = {name: value for name, value in record.items() if len(str(value)) < 500}
     return Trajectory(
@@ -127,7 +130,7 @@ def _convert(spans: Any, at: str, context: Context) -> Trajectory:
         group=group,
         id=context.unique(root.trace),
         outcome=outcome,
-        outcomes=fields.parts(outcomes, context) if len(outcomes) > 1 else {},
+        outcomes=fields.parts(outcomes, context) if len(outcomes) > 1 or context.outcome is not None else {},
         final_observation=chat.final_observation,
         meta=fields.kept({"attributes": short}, at, context),
     )

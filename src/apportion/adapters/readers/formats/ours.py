@@ -58,4 +58,8 @@ def _record(value: Any, at: str, context: Context) -> Trajectory:
 
 _listed = of_records(_record)
 
-register(Format("apportion", "rollouts of apportion: JSONL, Parquet or Arrow IPC", sniff, read, regroups=False))
+register(
+    Format(
+        "apportion", "rollouts of apportion: JSONL, Parquet or Arrow IPC", sniff, read, regroups=False, rescores=False
+    )
+)

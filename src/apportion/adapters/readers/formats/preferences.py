@@ -135,5 +135,6 @@ register(
         "preference pairs, chosen and rejected: HH dialogues, TRL, ShareGPT, Alpaca",
         sniff,
         of_records(convert),
+        rescores=False,
     )
 )

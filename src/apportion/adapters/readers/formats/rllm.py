@@ -82,9 +82,12 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     broke = reason in BROKEN
     cut = reason in CUT_OFF and not broke
     steps[-1] = replace(steps[-1], failed=broke, truncated=cut, terminated=steps[-1].terminated and not cut)
+    whole = {**episode, **{key: value for key, value in one.items() if key != "steps"}}
     outcome = None
     if broke:
         context.report.note("episodes that broke (termination_reason): failed and unscored")
+    elif context.outcome is not None:
+        outcome = fields.outcome(whole, at, context)
     elif one.get("reward") is not None:
         outcome = fields.number(one["reward"], f"{at}: reward")
     else:
@@ -94,7 +97,6 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     if outcome is not None and any(step.reward for step in steps) and not math.isclose(told, outcome, abs_tol=1e-9):
         context.report.note("step rewards that do not add up to the reward: the last step gets the rest")
         steps[-1] = replace(steps[-1], reward=None)
-    whole = {**episode, **{key: value for key, value in one.items() if key != "steps"}}
     meta = fields.rest(whole, ("id", "uid", "name", "reward", "steps"), at, context)
     return Trajectory(
         steps,

@@ -99,6 +99,8 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     taken = {name, "system", fields.first(record, fields.REWARDS)[0], fields.first(record, fields.IDS)[0]}
     if context.group_by is None:
         taken.add(fields.first(record, fields.GROUPS)[0])
+    if context.outcome is not None:
+        verdict = None
     if verdict is not None:
         context.report.note("verdicts (label, kto_tag) as outcome: true is 1, false is 0")
     return Trajectory(

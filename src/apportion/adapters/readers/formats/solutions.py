@@ -49,7 +49,7 @@ def convert(record: Any, at: str, context: Context) -> list[Trajectory]:
                 [step],
                 group=group,
                 id=context.unique(f"question {number}/{name}"),
-                outcome=fields.outcome(verdict, at, context),
+                outcome=fields.outcome(verdict, at, context, whole={**record, **told}),
                 reference=truth if isinstance(truth, str) and truth else None,
                 meta=fields.rest(record, ("question", "ground_truth", *names), at, context),
             )

@@ -91,12 +91,14 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         context.report.note("runs that infrastructure or the simulated customer broke: failed and unscored")
         steps = (*steps[:-1], replace(steps[-1], failed=True))
     else:
-        outcome = fields.outcome(told, at, context)
+        outcome = fields.outcome(told, at, context, whole=record)
     group, name = _names(record, at, context, chat.first_user)
     task = record.get("_task")
     criteria = task.get("evaluation_criteria") if isinstance(task, dict) else None
     meta = fields.rest(record, TAKEN, at, context)
-    meta["checks"] = fields.kept({k: v for k, v in told.items() if k != "reward"}, f"{at}: reward_info", context)
+    meta["checks"] = fields.kept(
+        {k: v for k, v in told.items() if k != "reward" or context.outcome is not None}, f"{at}: reward_info", context
+    )
     return Trajectory(
         steps,
         group=group,

@@ -136,6 +136,9 @@ def _convert(record: Any, at: str, context: Context) -> Trajectory:
         context.report.note("traces without an action: one empty action")
         steps, final = [Step(observation=final, action="", state=final or "")], None
     steps = [replace(step, turn=k) for k, step in enumerate(steps)]
+    if status is not None and context.outcome is not None:
+        context.report.note("status at the end of a text: left out, as another outcome was asked for")
+        status = None
     outcome = float(status) if status is not None else fields.outcome(record, at, context)
     own = record.get("_name")
     group = _group(record, own, at, context, first)

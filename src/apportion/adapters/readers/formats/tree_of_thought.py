@@ -55,7 +55,7 @@ def convert(record: Any, at: str, context: Context) -> list[Trajectory]:
     meta = fields.rest(record, TAKEN, at, context)
     out = []
     for k, y in enumerate(ys):
-        outcome, parts = _outcome(infos[k] if infos is not None else None, f"{at}, answer {k}", context)
+        outcome, parts = _outcome(record, infos[k] if infos is not None else None, f"{at}, answer {k}", context)
         group = name if context.group_by is None and name else fields.group(record, at, context, puzzle)
         out.append(
             Trajectory(
@@ -116,7 +116,11 @@ def _steps(y: str, levels: list[dict[str, Any]], puzzle: str | None) -> list[Ste
     return steps
 
 
-def _outcome(info: Any, at: str, context: Context) -> tuple[float | None, dict[str, float]]:
+def _outcome(record: dict[str, Any], info: Any, at: str, context: Context) -> tuple[float | None, dict[str, float]]:
+    if context.outcome is not None:
+        told = info if isinstance(info, dict) else {"r": info}
+        numbers = {name: value for name, value in told.items() if isinstance(value, bool | int | float)}
+        return fields.outcome({**record, **told}, at, context), fields.parts(numbers, context)
     if isinstance(info, bool | int | float):
         return fields.number(info, at), {}
     if not isinstance(info, dict) or info.get("r") is None:

@@ -64,7 +64,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
         chat.steps,
         group=_group(record, at, context, chat.first_user),
         outcome=outcome,
-        outcomes=parts if len(parts) > 1 else {},
+        outcomes=parts if len(parts) > 1 or context.outcome is not None else {},
         final_observation=chat.final_observation,
         meta=meta,
     )
@@ -93,6 +93,8 @@ def _reward(record: dict[str, Any], at: str, context: Context) -> tuple[float | 
     absent = [name for name, value in told.items() if not math.isfinite(value)]
     context.report.note("reward parts that are not finite: did not apply", len(absent))
     parts = fields.parts({name: value for name, value in told.items() if name not in absent}, context)
+    if context.outcome is not None:
+        return fields.outcome(record, at, context), parts
     if not parts:
         context.report.note("reward missing: not scored, which is not 0")
         return None, {}

@@ -85,7 +85,7 @@ def _reward(record: dict[str, Any], broke: bool, at: str, context: Context) -> t
         context.report.note("traces that are not ok: failed and unscored")
         return None, {}
     named = record.get("rewards")
-    if not named:
+    if not named or context.outcome is not None:
         return fields.outcome(record, at, context), {}
     if not isinstance(named, dict):
         raise FormatError(f"{at}: rewards is {fields.kind(named)}; give an object of score and weight by name")

@@ -44,7 +44,7 @@ def convert(record: Any, at: str, context: Context) -> Trajectory:
     if asked is not None and not isinstance(asked, str):
         raise FormatError(f"{at}: input is {fields.kind(asked)}; give a text")
     context.report.note("turns and tools inside the output: not told apart in the file, one step")
-    outcome = fields.outcome({"score": record.get("score")}, at, context)
+    outcome = fields.outcome({"score": record.get("score")}, at, context, whole=record)
     numbers = {
         name: value
         for name, value in record.items()
