@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.assign import parse
+from apportion.assign import check_expression, parse
 from apportion.assign.expression import LONGEST, Leaf, Pipe, Sum, leaves, render
-from apportion.errors import ApportionError, ConfigError
+from apportion.errors import ApportionError, ConfigError, UnknownName
+from apportion.methods.registry import written_as
 
 A, B, C = Leaf("a"), Leaf("b"), Leaf("c")
 
@@ -53,6 +54,30 @@ A, B, C = Leaf("a"), Leaf("b"), Leaf("c")
 )
 def test_grammar(text, node):
     assert parse(text) == node
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("REINFORCE++", "reinforce_pp"),
+        ("reinforce++", "reinforce_pp"),
+        ("Dr. GRPO", "dr_grpo"),
+        ("Dr.GRPO", "dr_grpo"),
+        ("dr-grpo", "dr_grpo"),
+        ("Tree-GRPO", "tree_grpo"),
+        ("GRPO", "grpo"),
+    ],
+)
+def test_a_method_written_as_in_papers_gets_its_name(written, name):
+    with pytest.raises(
+        UnknownName, match=f"no credit method named {written!r}; did you mean {name!r}".replace("+", r"\+")
+    ):
+        check_expression(written)
+
+
+@pytest.mark.parametrize("text", ["grpo-anchor", "grpo -", "grpo ++", "dr grpo rloo", "grpo | ", "critic.steps"])
+def test_what_is_no_name_of_a_method_gets_no_such_hint(text):
+    assert written_as(text) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apportion.errors import ConfigError
+from apportion.errors import ConfigError, UnknownName
 
 LONGEST = 2000
 LARGEST = 1e100
@@ -49,8 +49,27 @@ def parse(text: str) -> Node:
     """Read an expression.
 
     Raises:
-        ConfigError: with the place that cannot be read.
+        ConfigError: with the place that cannot be read. UnknownName: a method is written as papers write it, not by its
+            name.
     """
+    try:
+        node = _read(text)
+    except ConfigError:
+        _check_written(text)
+        raise
+    if isinstance(node, Sum):  # dr-grpo reads as dr less grpo
+        _check_written(text)
+    return node
+
+
+def _check_written(text: str) -> None:
+    from apportion.methods.registry import written_as
+
+    if isinstance(text, str) and len(text) <= LONGEST and (meant := written_as(text)):
+        raise UnknownName(f"no credit method named {text.strip()!r}; did you mean {meant!r}?")
+
+
+def _read(text: str) -> Node:
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"a method is a name like 'gigpo' or an expression like 'grpo | whiten', got {text!r}")
     if len(text) > LONGEST:

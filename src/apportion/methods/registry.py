@@ -170,6 +170,14 @@ def names(kind: str | None = None, *, plugins: bool = False) -> tuple[str, ...]:
     return tuple(name for name in ordered if kind in (None, _SPECS[name].kind))
 
 
+def written_as(text: str) -> str | None:
+    """The built-in method that papers write so: ``Dr. GRPO``, ``REINFORCE++``; None where it is no such name."""
+    if not re.fullmatch(r"[A-Za-z]([\w. -]*\w)?(\+\+)?", text.strip()):
+        return None
+    plain = re.sub(r"[^a-z0-9]+", "_", text.strip().casefold().replace("++", "_pp"))
+    return plain if plain in _built_in() and plain in names() else None
+
+
 def plugged() -> tuple[str, ...]:
     """What stands before the slash in the names of installed plug-ins; nothing is imported for it."""
     points = metadata.entry_points(group=ENTRY_POINTS)
