@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
+from apportion.adapters.untrained import Untrained
 from apportion.adapters.verl import stage
 from apportion.adapters.verl.contract import FIELDS
 from apportion.adapters.verl.crediting import credit_rows
@@ -316,6 +317,22 @@ def test_states_that_nobody_told_are_said_and_counted(host):
         assert run_stage(host, rows, config("apportion/gigpo", {}))[1][key] == 0.0
 
 
+def test_step_rewards_that_are_nan_are_said_and_counted(host):
+    rows, key = worked(), "credit/nan_step_rewards"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert key not in run_stage(host, rows, config("apportion/gigpo", {}))[1]
+    rewards = rows[1]["extra_fields"]["step_rewards"]
+    rows[1]["extra_fields"]["step_rewards"] = [float("nan"), *rewards[1:]]
+    with pytest.warns(UserWarning, match="tells step rewards that are NaN .* count as not told; give None"):
+        got, metrics = run_stage(host, rows, config("apportion/gigpo", {}))
+    assert metrics[key] == 1.0
+    rows[1]["extra_fields"]["step_rewards"] = [None, *rewards[1:]]
+    plainly, _ = run_stage(host, rows, config("apportion/gigpo", {}))
+    for name in got:
+        np.testing.assert_array_equal(got[name]["advantages"], plainly[name]["advantages"])
+
+
 def test_a_wrong_configuration_is_a_sentence(host):
     rows = worked()
     with pytest.raises(ap.UnknownName, match="did you mean 'gigpo'"):
@@ -354,7 +371,7 @@ def test_all_that_hosts_may_be_told_is_read(host):
 
     class Heard:
         crediting = types.SimpleNamespace(method="grpo", varies_inside=True, params={}, reads=lambda column: False)
-        log, penalty_apart, on_credit = None, False, None
+        log, penalty_apart, on_credit, untrained = None, False, None, Untrained()
 
     def credit(batch):
         heard.append(batch)

@@ -11,7 +11,7 @@ import numpy as np
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.memory import credit_and_memory
 from apportion.adapters.verl.contract import no_target, value_readers
-from apportion.adapters.verl.rollouts import Part, Rollouts, rollouts_of
+from apportion.adapters.verl.rollouts import Part, Rollouts, is_nan, rollouts_of
 from apportion.adapters.verl.settings import Settings
 from apportion.assign import parse
 from apportion.assign.expression import Leaf, render
@@ -95,6 +95,7 @@ def credit_rows(
         "credit/share_of_tokens_trained": len(counted) / max(sampled, 1),
         **{f"credit/{key}": float(note) for key, note in credit.notes.items() if isinstance(note, int | float)},
         **states,
+        **_broken_rewards(parts),
         **told,
     }
     return Result(advantage, weight, returns, len(counted) < sampled, metrics, stopped, after)
@@ -116,6 +117,19 @@ def _states_told(crediting: Crediting, batch: Batch) -> dict[str, float]:
             stacklevel=2,
         )
     return {"credit/share_of_states_told": share}
+
+
+def _broken_rewards(parts: Sequence[Part]) -> dict[str, float]:
+    """How many step rewards are NaN. They count as not told, which is also what a broken environment looks like."""
+    count = sum(is_nan(reward) for part in parts for reward in part.told.get("step_rewards") or ())
+    if not count:
+        return {}
+    warnings.warn(
+        "the agent loop tells step rewards that are NaN (metric credit/nan_step_rewards counts them): they count as "
+        "not told; give None where a step has no reward, and a number elsewhere",
+        stacklevel=2,
+    )
+    return {"credit/nan_step_rewards": float(count)}
 
 
 def _heard(settings: Settings, credit: Credit, step: int | None) -> tuple[Mapping[str, float], str | None]:

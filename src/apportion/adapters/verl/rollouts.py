@@ -184,7 +184,7 @@ def _per_step(part: Part, key: str, count: int, name: str) -> list[Any] | None:
     given = part.told.get(key)
     if given is None:
         return None
-    values = [None if _is_nan(value) else value for value in given]
+    values = [None if is_nan(value) else value for value in given]
     if len(values) > count:
         raise DataError(f"row {name!r}: {len(values)} {key} for {count} steps; give one per step")
     return [*values, *[None] * (count - len(values))]
@@ -231,7 +231,8 @@ def _whole_columns(parts: Sequence[Part]) -> list[str]:
     return sorted(name for name in names if all(np.isfinite(part.columns[name][part.sampled]).all() for part in own))
 
 
-def _is_nan(value: Any) -> bool:
+def is_nan(value: Any) -> bool:
+    """A number that is none; other kinds of values are not."""
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
