@@ -201,12 +201,13 @@ def _priced(
 def _heard(option: Option, spec: MethodSpec, cuts: _Cuts) -> Option:
     """As `assign` would refuse it: a policy that only writes goes on from where nobody spoke to it afterwards."""
     units = cuts.of(spec.unit)
-    for ask in most_asked(spec, units, spec.bind(spec.example)):
-        rollout = units.batch.trajectories[ask.at.traj] if isinstance(ask, Continue) else None
-        if rollout is not None and spoken_to_after(rollout, ask.at.step):
+    asks = most_asked(spec, units, spec.bind(spec.example))
+    for at in (ask.at for ask in asks if isinstance(ask, Continue)):
+        rollout = units.batch.trajectories[at.traj]
+        if spoken_to_after(rollout, at.step):
             why = (
-                f"a policy that only writes cannot play the environment that spoke after step {ask.at.step} of rollout "
-                f"{rollout.id or ask.at.traj}: it needs one that can be set back (--environment)"
+                f"a policy that only writes cannot play the environment that spoke after step {at.step} of rollout "
+                f"{rollout.id or at.traj}: it needs one that can be set back (--environment)"
             )
             return replace(option, fits=False, why=why)
     return option
