@@ -10,7 +10,7 @@ import apportion as ap
 from apportion.adapters.crediting import Crediting
 from apportion.adapters.log import TokenLog
 from apportion.asks import Continuation, Move
-from apportion.errors import ConfigError, ResourceError
+from apportion.errors import ConfigError, DataError, ResourceError
 from apportion.resources import Asker, Table
 from tests.adapters.hosts.test_trl import GENERATIONS, ROWS, rollouts, want
 
@@ -167,6 +167,29 @@ def test_a_batch_of_which_nothing_is_trained_is_said_once(train):
     (said,) = [str(w.message) for w in told if "no token of a batch is trained" in str(w.message)]
     assert "(metric credit/share_of_tokens_trained): 'vineppo' asked " in said
     assert said.endswith("a policy that is asked to go on needs a scorer that says what it reached")
+
+
+def test_a_list_that_does_not_reach_every_row_is_a_sentence(train, monkeypatch):
+    from apportion.adapters.trl.rollouts import with_whole_lists
+    from tests.adapters.hosts import trl_run
+
+    def cut(output):
+        return {**output, "states": output["states"][:-2]}
+
+    real = trl_run.with_credit
+
+    def short(trainer, *args, **kwargs):
+        class Told(trainer):
+            def __init__(self, *args, rollout_func, **kwargs):
+                super().__init__(*args, rollout_func=lambda *given: cut(rollout_func(*given)), **kwargs)
+
+        return real(Told, *args, **kwargs)
+
+    monkeypatch.setattr(trl_run, "with_credit", short)
+    with pytest.raises(DataError, match=rf"rollout_func returned {ROWS - 2} states for {ROWS} prompts; give one entry"):
+        train(**GIGPO)
+    told = {"completion_ids": [[1], [2]], "states": [], "steps": [[], []], "score": 1.0}
+    assert with_whole_lists(lambda prompts: told)([0, 1]) is told
 
 
 def test_a_lora_adapter_is_trained(saved, tmp_path):

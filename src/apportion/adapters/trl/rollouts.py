@@ -11,7 +11,8 @@ of these names that the row's environment keeps, see `apportion.adapters.trl.env
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,23 @@ from apportion.numerics import FloatArray
 
 STEP_LISTS = ("step_rewards", "states", "agents", "turns", "values", "step_parts")
 TOKEN_TENSORS = {"logp": ("sampling_per_token_logps", "old_per_token_logps"), "ref_logp": ("ref_per_token_logps",)}
+
+
+def with_whole_lists(rollout_func: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with a sentence where a list that it returns does not reach every row: TRL would go on without."""
+
+    @functools.wraps(rollout_func)
+    def checked(prompts: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        output = rollout_func(prompts, *args, **kwargs)
+        for name, values in output.items():
+            if isinstance(values, list) and 0 < len(values) < len(prompts):
+                raise DataError(
+                    f"rollout_func returned {len(values)} {name} for {len(prompts)} prompts; give one entry per row, "
+                    "None where there is nothing to tell"
+                )
+        return output
+
+    return checked
 
 
 def rows_of(

@@ -16,7 +16,7 @@ from apportion.adapters.rows import HostRow, batch_of, onto_rows
 from apportion.adapters.trl.contract import check_attributes, check_class, check_settings, check_weights
 from apportion.adapters.trl.environment import Marks, marks_of
 from apportion.adapters.trl.memory import credit_of, keep, recall
-from apportion.adapters.trl.rollouts import host_row, rows_of
+from apportion.adapters.trl.rollouts import host_row, rows_of, with_whole_lists
 from apportion.adapters.trl.scores import scores_of
 from apportion.adapters.trl.stopping import OnCredit, heard, listeners_of, stop
 from apportion.adapters.untrained import Untrained
@@ -82,6 +82,8 @@ def with_credit(
             self._credit_untrained = Untrained()
             super().__init__(*args, **kwargs)
             check_attributes(self)
+            if self.rollout_func is not None:
+                self.rollout_func = with_whole_lists(self.rollout_func)
             tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
             self._crediting = replace(crediting, decode=token_texts(tokenizer.decode))
             told = self.rollout_func is not None or self.environments is not None
