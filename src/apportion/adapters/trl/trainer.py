@@ -82,8 +82,8 @@ def with_credit(
             self._credit_untrained = Untrained()
             super().__init__(*args, **kwargs)
             check_attributes(self)
-            if self.rollout_func is not None:
-                self.rollout_func = with_whole_lists(self.rollout_func)
+            own: Any = getattr(self, "rollout_func")  # noqa: B009 - mypy does not see the class that is extended
+            self.rollout_func: Any = None if own is None else with_whole_lists(own)
             tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
             self._crediting = replace(crediting, decode=token_texts(tokenizer.decode))
             told = self.rollout_func is not None or self.environments is not None
