@@ -124,15 +124,18 @@ def test_options_that_do_not_go_together(cli, credit, options, sentence):
 def test_it_serves_until_ctrl_c(credit):
     command = [sys.executable, "-m", "apportion", "view", str(credit), "--serve"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        line = process.stderr.readline()
-        host, token = re.search(r"http://(127\.0\.0\.1:\d+)/([\w-]{32})/", line).groups()
-        connection = http.client.HTTPConnection(host, timeout=10)
-        connection.request("GET", f"/{token}/data/index")
-        assert connection.getresponse().status == 200
-        connection.close()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-        assert "ended" in process.stderr.read()
+        try:
+            line = process.stderr.readline()
+            host, token = re.search(r"http://(127\.0\.0\.1:\d+)/([\w-]{32})/", line).groups()
+            connection = http.client.HTTPConnection(host, timeout=10)
+            connection.request("GET", f"/{token}/data/index")
+            assert connection.getresponse().status == 200
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+            assert "ended" in process.stderr.read()
+        finally:
+            process.kill()  # else leaving the block waits for it, where the test run itself ignores Ctrl-C
 
 
 def test_a_taken_port_is_named(cli, credit):
