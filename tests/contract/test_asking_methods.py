@@ -15,7 +15,7 @@ from apportion.assign import assign, cost
 from apportion.assign.cost import most_asked
 from apportion.errors import BudgetError
 from apportion.methods import get, names
-from apportion.resources import Asker, BaseResource, Budget, Load, Reply
+from apportion.resources import Asker, BaseResource, Budget, JudgeResource, Load, Reply
 from apportion.testing import levels_for, random_units
 from apportion.testing.pretend import _sample
 from apportion.testing.sample import recut, unscored
@@ -72,7 +72,10 @@ def test_the_price_is_what_is_counted_then(name, level):
         ask = Asker(there, budget=Budget())
         price = cost(name, units, ask=ask, **params)
         alone = cost(name, units, **params)
-        assert (alone.requests, alone.asks) == (price.requests, price.asks), "nobody to ask, another number"
+        # a judge is shown text: two rollouts of the same words are one question to it, though their ids differ
+        judge = Asker(JudgeResource(identity="a judge", decode=str))
+        counted = cost(name, units, ask=judge, **params).requests if "judge" in spec.needs else price.requests
+        assert (alone.requests, alone.asks) == (counted, price.asks), "nobody to ask, another number"
         assert there.seen == [], "a price was paid for"
         credit = assign(name, units, ask=ask, **params)
         told = (ask.summary.asked, ask.summary.prompt_tokens, ask.budget.used_requests)
