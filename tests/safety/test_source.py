@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "apportion"
 # Folders that belong to somebody else's run, or to measurements of our own games, which hold nobody's data.
 MAY_MAKE_OPEN_FOLDERS = ("adapters/verl/", "adapters/listening.py", "adapters/memory.py", "bench/")
 # Programs of the package that start an interpreter on themselves.
-MAY_START_PROGRAMS = ("envs/conformance.py", "bench/speed/")
+MAY_START_PROGRAMS = ("envs/second_process.py", "bench/speed/")
 UNPACKS = {"extractall", "extract", "unpack_archive"}
 XML = ("xml.", "lxml", "defusedxml")
 

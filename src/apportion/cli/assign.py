@@ -56,7 +56,7 @@ def assign(
     ),
     outcome: str = typer.Option(
         None,
-        "--outcome",
+        "--outcome-field",
         help="Field that is the outcome; of words, FIELD=WORD: WORD is 1, any other 0 (foreign formats).",
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),

@@ -24,7 +24,7 @@ def check(
     path: Path = typer.Argument(help="Rollouts (ours or a log in a known format), or credit that assign wrote."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for convert: what makes rollouts comparable."),
-    outcome: str = typer.Option(None, "--outcome", help="As for convert: the field that is the outcome."),
+    outcome: str = typer.Option(None, "--outcome-field", help="As for convert: the field that is the outcome."),
     states: str = typer.Option("exact", "--states", help="What counts as one state: exact, normalised, learned, near."),
     methods: str = typer.Option(
         "", "--methods", help="Also credit by these (grpo,gigpo), check each credit, and say where they disagree."

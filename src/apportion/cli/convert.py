@@ -29,7 +29,7 @@ def convert(
     ),
     outcome: str = typer.Option(
         None,
-        "--outcome",
+        "--outcome-field",
         help="Field that is the outcome; of words, FIELD=WORD: WORD is 1, any other 0 (foreign formats).",
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),

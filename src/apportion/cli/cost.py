@@ -26,7 +26,7 @@ def cost(
     states: str = typer.Option("exact", "--states", help="As for assign."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for assign."),
-    outcome: str = typer.Option(None, "--outcome", help="As for assign."),
+    outcome: str = typer.Option(None, "--outcome-field", help="As for assign."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     tokens_per_second: float = typer.Option(
         None, "--tokens-per-second", help="Measured throughput, for the time; default: what the cache remembers."

@@ -30,7 +30,7 @@ def recommend(
     path: Path = typer.Argument(help="Rollouts: our JSONL or Parquet, or a chat log in a known format."),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for assign."),
-    outcome: str = typer.Option(None, "--outcome", help="As for assign."),
+    outcome: str = typer.Option(None, "--outcome-field", help="As for assign."),
     states: str = typer.Option("exact", "--states", help="As for assign."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     policy: bool = _have("policy", "The policy: it can go on from any place, and say probabilities."),

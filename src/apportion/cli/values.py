@@ -50,7 +50,7 @@ def values(
     ),
     form: str = typer.Option(None, "--from", help="Format of the input; default: recognised."),
     group_by: str = typer.Option(None, "--group-by", help="As for assign."),
-    outcome: str = typer.Option(None, "--outcome", help="As for assign."),
+    outcome: str = typer.Option(None, "--outcome-field", help="As for assign."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave broken records out and count them."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the choice of states; that of the samples is --ask-seed."),
     json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),

@@ -120,7 +120,7 @@ def no_folder_options(
     """Raise for options that only a single file has."""
     if values is not None:
         raise ConfigError("--values is for one file; write predictions into the folder's files first: apportion models")
-    for name, value in (("--from", form), ("--group-by", group_by), ("--outcome", outcome)):
+    for name, value in (("--from", form), ("--group-by", group_by), ("--outcome-field", outcome)):
         if value is not None:
             raise ConfigError(f"{name} is for foreign formats, and a folder is Parquet of ours; convert it first")
 
