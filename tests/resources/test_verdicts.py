@@ -5,8 +5,8 @@ import pytest
 from apportion.asks import Judge, Place, Value, Verdict
 from apportion.data import Step, Trajectory
 from apportion.errors import ConfigError
-from apportion.resources import Asker, Budget, Load, Refusal, Table, quote
-from apportion.resources.quote import VERDICT_TOKENS, Ruler
+from apportion.resources import Asker, Budget, JudgeResource, Load, Refusal, Table, quote
+from apportion.resources.quote import Ruler
 
 ROLLOUT = Trajectory([Step(prompt_ids=[1] * 4, ids=[2, 3], reward=0.0) for _ in range(3)])
 PLACES = (Place(0, 0), Place(0, 1), Place(0, 2))
@@ -25,14 +25,16 @@ def test_focus_lies_among_the_units():
         Judge(0, PLACES, "t", focus=3)
 
 
-def test_a_focused_ask_is_priced_by_what_it_shows():
-    def price(focus):
-        return quote([Judge(0, PLACES, "t", focus=focus)], [ROLLOUT], [Ruler()])
+def test_a_focused_ask_is_priced_by_what_it_shows_and_by_nobody_as_by_a_judge():
+    told = Trajectory([Step(observation="a door", action=f"knock {n}", reward=0.0) for n in range(3)])
 
-    assert (price(None).prompt_tokens, price(None).generated_tokens) == (18, 3 * VERDICT_TOKENS)
-    assert (price(0).prompt_tokens, price(0).generated_tokens) == (6, VERDICT_TOKENS)
-    assert price(1).prompt_tokens == 12
-    assert price(2).prompt_tokens == 18
+    def price(who, focus):
+        priced = quote([Judge(0, PLACES, "coach", focus=focus)], [told], [who])
+        return priced.prompt_tokens, priced.generated_tokens
+
+    nobody = [price(Ruler(), focus) for focus in (0, 1, 2, None)]
+    assert nobody[0] < nobody[1] < nobody[2]  # each shows one step more
+    assert nobody == [price(JudgeResource(identity="a judge"), focus) for focus in (0, 1, 2, None)]
 
 
 @pytest.mark.parametrize(("spent", "used"), [(False, 30), (True, 50)])
