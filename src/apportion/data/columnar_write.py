@@ -126,7 +126,8 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     offset = np.append(0, np.cumsum(size)).astype(np.int32)
     absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
-    values = pa.array(np.concatenate(told, dtype=kind.value_type.to_pandas_dtype(), casting="same_kind"))
+    dtype = {pa.int32(): np.int32, pa.float32(): np.float32, pa.float64(): np.float64}[kind.value_type]
+    values = pa.array(np.concatenate(told, dtype=dtype, casting="same_kind"))
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 
