@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, cast
@@ -15,6 +15,7 @@ from apportion.data.check import check_trajectory, where
 from apportion.data.columnar import STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of
 from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
 from apportion.data.trajectory import Step, Trajectory
+from apportion.errors import DataError
 from apportion.numerics import FloatArray
 
 PIECE = 1 << 16
@@ -32,19 +33,18 @@ def record_batches(
         DataError: a trajectory breaks a precondition.
     """
     checked = isinstance(trajectories, Batch)
-    waiting: list[tuple[str, Trajectory]] = []
-    heavy = 0
-    for count, trajectory in enumerate(trajectories):
-        at = where(count, trajectory)
+    waiting: list[Trajectory] = []
+    first = heavy = 0
+    for n, trajectory in enumerate(trajectories):
         if not checked:
-            check_trajectory(trajectory, at)
-        waiting.append((at, trajectory))
+            check_trajectory(trajectory, where(n, trajectory))
+        waiting.append(trajectory)
         heavy += _weight(trajectory)
         if len(waiting) >= rows or heavy >= weight:
-            yield _batch(pa, schema, waiting)
-            waiting, heavy = [], 0
+            yield _batch(pa, schema, waiting, first)
+            waiting, first, heavy = [], n + 1, 0
     if waiting:
-        yield _batch(pa, schema, waiting)
+        yield _batch(pa, schema, waiting, first)
 
 
 def narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
@@ -76,44 +76,62 @@ def _fits(x_T: FloatArray) -> bool:
         return all(np.array_equal(piece, piece.astype(np.float32)) for piece in pieces)
 
 
-def _batch(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]]) -> Any:
+def _batch(pa: ModuleType, schema: Any, trajectories: Sequence[Trajectory], first: int) -> Any:
     try:
-        return _columns(pa, schema, named, [None] * len(named))
+        return _columns(pa, schema, trajectories, first, [None] * len(trajectories))
     except UnicodeEncodeError:  # one of them holds half a surrogate pair; that is rare, and known once it was tried
+        named = [(where(first + n, trajectory), trajectory) for n, trajectory in enumerate(trajectories)]
         exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
-        return _columns(pa, schema, named, exact)
+        return _columns(pa, schema, trajectories, first, exact)
 
 
-def _columns(pa: ModuleType, schema: Any, named: Sequence[tuple[str, Trajectory]], exact: Sequence[str | None]) -> Any:
+def _columns(
+    pa: ModuleType, schema: Any, trajectories: Sequence[Trajectory], first: int, exact: Sequence[str | None]
+) -> Any:
     """One record batch; texts that UTF-8 cannot hold are told apart only where some trajectory is given ``exact``."""
     shown = exact.count(None) < len(exact)
-    steps = [(f"{at}, step {s}", step) for at, trajectory in named for s, step in enumerate(trajectory.steps)]
+    offsets = np.cumsum([0] + [len(trajectory.steps) for trajectory in trajectories]).astype(np.int32)
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+
+    def at_trajectory(n: int) -> str:  # places are spelled out only where they are needed
+        return where(first + n, trajectories[n])
+
+    def at_step(s: int) -> str:
+        n = int(np.searchsorted(offsets, s, side="right")) - 1
+        return f"{at_trajectory(n)}, step {s - offsets[n]}"
+
     nested = schema.field("steps").type
     inner = [
-        _filled(pa, steps, name, kind, nested.value_type.field(column_of(name, kind)).type, shown)
-        for name, kind in STEP_COLUMNS.items()
+        _filled(pa, values, name, kind, nested.value_type.field(column_of(name, kind)).type, shown, at_step)
+        for (name, kind), values in zip(STEP_COLUMNS.items(), _values(steps, STEP_COLUMNS), strict=True)
     ]
-    offsets = np.cumsum([0] + [len(trajectory.steps) for _, trajectory in named]).astype(np.int32)
-    columns = [
-        pa.array(exact, type=schema.field("exact_json").type)
-        if name == "exact"
-        else _filled(pa, named, name, kind, schema.field(column_of(name, kind)).type, shown)
-        for name, kind in TRAJECTORY_COLUMNS.items()
-    ]
+    told = {name: kind for name, kind in TRAJECTORY_COLUMNS.items() if name != "exact"}
+    filled = {
+        name: _filled(pa, values, name, kind, schema.field(column_of(name, kind)).type, shown, at_trajectory)
+        for (name, kind), values in zip(told.items(), _values(trajectories, told), strict=True)
+    }
+    filled["exact"] = pa.array(exact, type=schema.field(column_of("exact", TRAJECTORY_COLUMNS["exact"])).type)
     structs = pa.StructArray.from_arrays(inner, fields=list(nested.value_type))
     lists = pa.ListArray.from_arrays(pa.array(offsets), structs, type=nested)
-    return pa.RecordBatch.from_arrays([*columns, lists], schema=schema)
+    return pa.RecordBatch.from_arrays([*(filled[name] for name in TRAJECTORY_COLUMNS), lists], schema=schema)
 
 
-def _filled(pa: ModuleType, holders: Sequence[tuple[str, Any]], name: str, kind: str, type: Any, shown: bool) -> Any:
-    """One column of all steps or trajectories; most are empty, and those cost little."""
-    values = list(map(attrgetter(name), [holder for _, holder in holders]))
+def _values(holders: Sequence[Any], names: Iterable[str]) -> Iterator[Sequence[Any]]:
+    """Each attribute of all holders, in one go over them: most columns are empty, and those shall cost little."""
+    names = tuple(names)
+    return zip(*map(attrgetter(*names), holders), strict=True) if holders else iter([()] * len(names))
+
+
+def _filled(
+    pa: ModuleType, values: Sequence[Any], name: str, kind: str, type: Any, shown: bool, at: Callable[[int], str]
+) -> Any:
+    """One column of all steps or trajectories."""
     if kind in TOKENS:
         return _lists(pa, values, type)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
         return pa.nulls(len(values), type)
     if kind == "json" or (shown and kind in ("string", "strings")):
-        values = [_cell(value, name, kind, at) for value, (at, _) in zip(values, holders, strict=True)]
+        values = [_cell(value, name, kind, at, n) for n, value in enumerate(values)]
     return pa.array(values, type=type)
 
 
@@ -131,13 +149,16 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 
-def _cell(value: Any, name: str, kind: str, at: str) -> Any:
+def _cell(value: Any, name: str, kind: str, at: Callable[[int], str], n: int) -> Any:
     if kind == "json":
         if not value:
             return None
         if name in NAMED:
             return json.dumps(by_name(value), allow_nan=False)
-        check_json(dict(value), f"{at}: {name}")
+        try:
+            check_json(dict(value), name)
+        except DataError as error:
+            raise DataError(f"{at(n)}: {error}") from None
         return json.dumps(dict(value), allow_nan=False)
     if value is None:
         return None
