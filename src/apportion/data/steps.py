@@ -6,8 +6,8 @@ A batch of text needs columns, not objects, and most readers of a batch never as
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, overload
 
 from apportion.data.trajectory import LARGEST, Step, Trajectory, step_of
@@ -23,20 +23,21 @@ _NUMBER = {float, int, type(None)}
 class Steps(Sequence[Step]):
     """A sequence of steps. Build it with `plain_steps`."""
 
-    __slots__ = ("_given", "_made", "names")
+    __slots__ = ("_columns", "_given", "_made", "names")
 
-    def __init__(self, given: list[dict[str, Any]], names: frozenset[str]) -> None:
+    def __init__(self, given: list[dict[str, Any]], columns: Mapping[str, Sequence[Any]]) -> None:
         self._given = given
-        self.names = names
+        self._columns = columns
         self._made: tuple[Step, ...] = ()
+        self.names = frozenset(columns)
 
-    def column(self, name: str, default: Any) -> list[Any]:
+    def column(self, name: str, default: Any) -> Sequence[Any]:
         """One field of every step, as `Step` would hold it; ``default`` where it was not given."""
         if name not in self.names:
             return [default] * len(self._given)
         if self._made:
             return list(map(attrgetter(name), self._made))
-        values = [given.get(name, default) for given in self._given]
+        values = self._columns[name]
         return [float(x) if type(x) is int else x for x in values] if name in NUMBERS else values
 
     @overload
@@ -71,9 +72,8 @@ def plain_steps(given: Sequence[Any]) -> Steps | None:
     names = frozenset().union(*given)
     if not names <= _PLAIN:
         return None
-    steps = Steps(list(given), names)
-    for name in names:
-        values = [one.get(name) for one in given] if name not in FLAGS else [one.get(name, False) for one in given]
+    columns = _transposed(given, names)
+    for name, values in columns.items():
         kinds = set(map(type, values))
         if name in NUMBERS:
             told = [x for x in values if x is not None] if type(None) in kinds else values
@@ -84,7 +84,14 @@ def plain_steps(given: Sequence[Any]) -> Steps | None:
             good = kinds == {str} if name == "action" else kinds <= _TEXT
         if not good:
             return None
-    return steps if "action" in names else None
+    return Steps(list(given), columns) if "action" in names else None
+
+
+def _transposed(given: Sequence[dict[str, Any]], names: Collection[str]) -> dict[str, Sequence[Any]]:
+    """Each field of all steps; where a step does not have it, what `Step` has then."""
+    if len(names) > 1 and sum(map(len, given)) == len(names) * len(given):  # all have all, as logs do
+        return dict(zip(names, zip(*map(itemgetter(*names), given), strict=True), strict=True))
+    return {name: [one.get(name, False if name in FLAGS else None) for one in given] for name in names}
 
 
 class Columns:

@@ -14,8 +14,9 @@ _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\
 _WORD = re.compile(rf"\s*(?:[{_IDEOGRAPH}]|[^\s{_IDEOGRAPH}]+)|\s+\Z")
 
 
-_CHUNK = 2**18
-"""Characters that are counted at a time, so that what is computed of them stays in the cache."""
+_CHUNK = 2**17
+"""Characters that are counted at a time: what is computed of them stays in the cache, and is not so large that the
+system hands out fresh pages for it each time."""
 
 
 def words(text: str) -> list[str]:
@@ -41,26 +42,22 @@ def _counts(texts: Sequence[str], length: IntArray) -> IntArray:
 
     White space at the end of a text is one word more. A space before every text and after the last is the nothing.
     """
-    joined = f" {' '.join(texts)} "
+    joined = " ".join(("", *texts, ""))
     edge = np.cumsum(np.append(0, length + 1))  # places of those spaces
-    if joined.isascii():
-        counted, space_before = _in_ascii(joined, edge)
-    else:
-        counted, space_before = _in_unicode(joined, edge)
-    return counted + (space_before & (length > 0))
+    begins, space = _in_ascii(joined) if joined.isascii() else _in_unicode(joined)
+    return np.add.reduceat(begins, edge[:-1], dtype=np.int64) + (space[edge[1:] - 1] & (length > 0))
 
 
-def _in_ascii(text: str, edge: IntArray) -> tuple[IntArray, BoolArray]:
-    """Words between the edges, but for white space at the end, and whether there is some: gaps in the white space."""
+def _in_ascii(text: str) -> tuple[BoolArray, BoolArray]:
+    """Whether a word begins behind a character, and whether that is white space."""
     code = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    control = (code < 9).any() or (code - np.uint8(14) < 14).any()  # what is smaller wraps to large
-    at = np.flatnonzero(_white()[code] if control else code <= 32)
-    of_edge = np.searchsorted(at, edge)
-    words_before = np.append(0, np.cumsum(np.diff(at) > 1))
-    return np.diff(words_before[of_edge]), at[of_edge[1:] - 1] == edge[1:] - 1
+    control = code.min() < 9 or (code - np.uint8(14)).min() < 14  # what is smaller than 14 wraps to large
+    space = _white()[code] if control else code <= 32
+    return space[:-1] > space[1:], space
 
 
-def _in_unicode(text: str, edge: IntArray) -> tuple[IntArray, BoolArray]:
+def _in_unicode(text: str) -> tuple[BoolArray, BoolArray]:
+    """Whether a word begins at a character, and whether that is white space."""
     code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     table = _white()
     space = table[np.minimum(code, len(table) - 1)]
@@ -68,8 +65,9 @@ def _in_unicode(text: str, edge: IntArray) -> tuple[IntArray, BoolArray]:
     for first, end in _ranges():
         ideograph |= (code >= first) & (code <= end)
     plain = ~(space | ideograph)
-    begins = ideograph | np.concatenate(([False], plain[1:] > plain[:-1]))
-    return np.diff(np.searchsorted(np.flatnonzero(begins), edge)), space[edge[1:] - 1]
+    begins = ideograph.copy()
+    begins[1:] |= plain[1:] > plain[:-1]
+    return begins, space
 
 
 @functools.cache
