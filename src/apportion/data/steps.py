@@ -114,5 +114,5 @@ class Columns:
         return out
 
 
-def _small(numbers: list[float | int]) -> bool:
+def _small(numbers: Sequence[float | int]) -> bool:
     return all(abs(x) < LARGEST for x in numbers if type(x) is int)

@@ -45,7 +45,8 @@ def _counts(texts: Sequence[str], length: IntArray) -> IntArray:
     joined = " ".join(("", *texts, ""))
     edge = np.cumsum(np.append(0, length + 1))  # places of those spaces
     begins, space = _in_ascii(joined) if joined.isascii() else _in_unicode(joined)
-    return np.add.reduceat(begins, edge[:-1], dtype=np.int64) + (space[edge[1:] - 1] & (length > 0))
+    begun: IntArray = np.add.reduceat(begins, edge[:-1], dtype=np.int64)
+    return begun + (space[edge[1:] - 1] & (length > 0))
 
 
 def _in_ascii(text: str) -> tuple[BoolArray, BoolArray]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from apportion.numerics._numba import _call
 from apportion.numerics.typing import Array, BoolArray, IntArray
+
+NONE = -1
+"""In place of a second id, where a gram has one only or a run has ended; no gram holds it."""
 
 
 def mark(
@@ -17,10 +22,13 @@ def mark(
     count_G: IntArray,
 ) -> None:
     """See `_numpy_grams.mark`."""
-    _call(_mark, (ids_X, bounds_R, first_V, start_V, offset_G, flat), (mask_X, count_G))
+    one_G = np.diff(offset_G) == 1
+    second_G = np.where(one_G, NONE, flat[np.where(one_G, 0, offset_G[:-1] + 1)])
+    _call(_mark, (ids_X, bounds_R, first_V, start_V, offset_G, flat, second_G), (mask_X, count_G))
 
 
-def _mark(ids, bounds, first, start, offset, flat, mask, count):  # type: ignore[no-untyped-def]
+def _mark(ids, bounds, first, start, offset, flat, second, mask, count):  # type: ignore[no-untyped-def]
+    # Many grams may begin with one id: their second ids lie side by side, and nearly all are put aside by those.
     known = first.size
     for run in range(bounds.size - 1):
         hi = bounds[run + 1]
@@ -28,7 +36,10 @@ def _mark(ids, bounds, first, start, offset, flat, mask, count):  # type: ignore
             v = ids[i]
             if v < 0 or v >= known or not first[v]:
                 continue
+            follows = ids[i + 1] if i + 1 < hi else NONE
             for g in range(start[v], start[v + 1]):
+                if second[g] != follows and second[g] != NONE:
+                    continue
                 lo = offset[g]
                 size = offset[g + 1] - lo
                 if i + size > hi:
