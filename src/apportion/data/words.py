@@ -45,8 +45,9 @@ def _counts(texts: Sequence[str], length: IntArray) -> IntArray:
     joined = " ".join(("", *texts, ""))
     edge = np.cumsum(np.append(0, length + 1))  # places of those spaces
     begins, space = _in_ascii(joined) if joined.isascii() else _in_unicode(joined)
-    begun: IntArray = np.add.reduceat(begins, edge[:-1], dtype=np.int64)
-    return begun + (space[edge[1:] - 1] & (length > 0))
+    count: IntArray = np.add.reduceat(begins, edge[:-1], dtype=np.int64)
+    count += space[edge[1:] - 1] & (length > 0)
+    return count
 
 
 def _in_ascii(text: str) -> tuple[BoolArray, BoolArray]:
