@@ -11,6 +11,13 @@ from apportion.errors import DataError
 from tests.make import random_units, units_of
 
 
+@pytest.fixture(autouse=True, params=["as it is", 1, 2])
+def piece(request, monkeypatch):
+    """Numbers are looked at in pieces; where they end must not matter."""
+    if request.param != "as it is":
+        monkeypatch.setattr("apportion.credit.kept.BLOCK", request.param)
+
+
 def units():
     return units_of([0, 0], [2, 1], [("A", 0, 2), ("B", 1, 1), ("A", 0, 3)])
 

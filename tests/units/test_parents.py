@@ -96,3 +96,13 @@ def test_methods_along_time_refuse_forks():
         DataError, match=r"gigpo runs along time, and unit 4 \(trajectory 1\) forks; split the branches"
     ):
         assign("gigpo", by_step(tree()))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_first_fork_is_found_wherever_pieces_end(monkeypatch, seed, size):
+    monkeypatch.setattr("apportion.units.units.BLOCK", size)
+    for units in (by_step(random_batch(seed)), by_token(random_batch(seed)), by_step(tree())):
+        first = np.diff(units.traj_of_S, prepend=-1) > 0
+        forks = np.flatnonzero(units.parent_S != np.where(first, -1, np.arange(len(units)) - 1))
+        assert units.first_fork() == (int(forks[0]) if len(forks) else -1)

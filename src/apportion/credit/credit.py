@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from apportion.credit.kept import kept
 from apportion.credit.tokens import TokenAdvantages, write_tokens
 from apportion.errors import DataError
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray, seg_count
 from apportion.units import Units
-
-PARTS_TOLERANCE = 1e-9
-"""Rounding allowed between the parts' sum and the credit, as a share of the largest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +73,8 @@ class Credit:
         for name, array in (("advantage_S", advantage), ("known_S", known), ("train_S", train)):
             if array.shape != (n,):
                 raise DataError(f"credit.{name} has shape {array.shape} for {n} units; give one entry per unit")
-        if not np.isfinite(advantage[known]).all():
-            bad = int(np.flatnonzero(known & ~np.isfinite(advantage))[0])
-            raise DataError(
-                f"credit of unit {bad} is {advantage[bad]}; give a finite number, or mark it unknown in known_S"
-            )
-        advantage = np.where(known, advantage, 0.0)
-        parts = {}
-        for name, part in self.parts.items():
-            array = np.asarray(part, dtype=np.float64)
-            if array.shape != (n,):
-                raise DataError(f"part {name!r} has shape {array.shape} for {n} units; give one entry per unit")
-            if not np.isfinite(array[known]).all():
-                bad = int(np.flatnonzero(known & ~np.isfinite(array))[0])
-                raise DataError(f"part {name!r} of unit {bad} is {array[bad]}; give a finite number")
-            parts[name] = _frozen(np.where(known, array, 0.0))
-        if parts and n:
-            gap = np.abs(sum(parts.values()) - advantage)
-            # parts may be large and cancel, so their rounding is measured against them, not against the sum
-            largest = max(float(np.abs(array).max()) for array in (advantage, *parts.values()))
-            if gap.max() > PARTS_TOLERANCE * largest:
-                raise DataError(
-                    f"parts {', '.join(parts)} miss the advantage by {gap.max():.3g} at unit {int(gap.argmax())}; "
-                    "parts must add up to it"
-                )
-        object.__setattr__(self, "advantage_S", _frozen(advantage))
+        advantage, parts = kept(advantage, self.parts, known)
+        object.__setattr__(self, "advantage_S", advantage)
         object.__setattr__(self, "known_S", _frozen(known))
         object.__setattr__(self, "train_S", _frozen(train))
         if self.train_T is not None:

@@ -53,6 +53,8 @@ def added(parts: Sequence[FloatArray]) -> FloatArray:
 def return_to_go(reward_S: FloatArray, run_of_S: IntArray, *, gamma: float) -> FloatArray:
     """`to_go` per run (trajectory), where rewards that cancel leave 0, not a rounding that a std would blow up."""
     return_S = to_go(reward_S, run_of_S, gamma=gamma)
+    if not len(reward_S) or reward_S.min() >= 0:  # nothing that could cancel
+        return return_S
     size_S = to_go(np.abs(reward_S), run_of_S, gamma=gamma)
     return np.where(np.abs(return_S) <= CANCELLED * size_S, 0.0, return_S)
 
@@ -99,13 +101,17 @@ def whitened(
     used, total = weight > 0, float(weight.sum())
     if total <= ddof:
         return np.zeros(len(x_S)), 0.0, 1.0
-    mean = float(weight @ np.where(used, x_S, 0.0) / total)
-    moved = np.where(used, x_S - mean, 0.0)
+    if not used.all():
+        x_S = np.where(used, x_S, 0.0)
+    mean = float(weight @ x_S / total)
+    moved = x_S - mean
+    moved[~used] = 0.0
     variance = float(weight @ moved**2 / (total - ddof))
-    if variance**0.5 <= SPREAD_TOLERANCE * float(np.abs(x_S[used]).max()):
+    if variance**0.5 <= SPREAD_TOLERANCE * max(float(x_S.max()), -float(x_S.min())):
         return np.zeros(len(x_S)), mean, 1.0
     std = (max(variance, floor) + epsilon) ** 0.5 if scale == "std" else 1.0
-    return moved / std, mean, std
+    moved /= std
+    return moved, mean, std
 
 
 def position_S(units: Units) -> IntArray:

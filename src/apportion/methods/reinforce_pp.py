@@ -94,10 +94,11 @@ def reinforce_pp(
     return_S = return_to_go(reward_S, run_S, gamma=gamma)
     weight_S = np.where(units.valid_S, units.tokens_S, 0)
     advantage_S, mean, std = whitened(return_S, weight_S, scale=scale, ddof=ddof, epsilon=epsilon, floor=floor)
-    # a unit without tokens has no weight in the statistics, and still a place against them
-    advantage_S = np.where(advantage_S.any() & units.valid_S, (return_S - mean) / std, 0.0)
+    spread = bool(advantage_S.any())
+    if spread and not weight_S.all():  # a unit without tokens has no weight in the statistics, and still a place there
+        advantage_S = np.where(units.valid_S, (return_S - mean) / std, 0.0)
     parts = {}
-    if advantage_S.any():
+    if spread:
         parts = {"return": return_S / std, "baseline": np.full(len(units), -mean / std)}
     notes: dict[str, int | float | str] = {"normalised_over": "token"}
     if baseline == "group":

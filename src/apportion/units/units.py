@@ -44,6 +44,9 @@ BY_NAME = {
 }
 """Forms ``kind:NAME`` that a method may require: the field of `Units`, and where its arrays come from."""
 
+BLOCK = 1 << 15
+"""Units that are looked at together, so that what is computed of them stays in the cache."""
+
 WORTH_KEEPING = 4
 """Tokens per run, on average, from which runs are kept: below, they would be as large as the tokens themselves."""
 
@@ -167,7 +170,7 @@ class Units:
     @property
     def valid_S(self) -> BoolArray:
         """Units of trajectories that take part in statistics."""
-        return self.valid_N[self.traj_of_S]
+        return np.ones(len(self), dtype=np.bool_) if self.valid_N.all() else self.valid_N[self.traj_of_S]
 
     @property
     def last_S(self) -> BoolArray:
@@ -181,9 +184,15 @@ class Units:
 
     def first_fork(self) -> int:
         """First unit whose parent is not the unit before it in its trajectory; -1 when there is none."""
-        first = np.append(True, self.traj_of_S[1:] != self.traj_of_S[:-1])[: len(self.traj_of_S)]
-        forks = np.flatnonzero(self.parent_S != np.where(first, -1, np.arange(len(first)) - 1))
-        return int(forks[0]) if len(forks) else -1
+        for lo in range(0, len(self), BLOCK):
+            traj = self.traj_of_S[lo : lo + BLOCK]
+            before = np.arange(lo - 1, lo - 1 + len(traj))
+            before[1:][traj[1:] != traj[:-1]] = -1
+            if lo and traj[0] != self.traj_of_S[lo - 1]:
+                before[0] = -1
+            if (fork := self.parent_S[lo : lo + BLOCK] != before).any():
+                return lo + int(fork.argmax())
+        return -1
 
     def first_interrupted(self) -> int:
         """First unit that goes on after a later one has begun (agents that take turns); -1 when there is none."""
