@@ -163,7 +163,13 @@ def bits_of(file, name="logp"):
 
 
 HELD = {"halves": [-0.5, 0.0], "a float32": [float(np.float32(-0.1))], "a small one": [-(2.0**-149)], "-0": [-0.0]}
-LOST = {"a tenth": [-0.1], "too large": [-1e39], "too small": [-(2.0**-150)], "last of many": [0.0] * 100_000 + [-0.1]}
+LOST = {
+    "a tenth": [-0.1],
+    "too large": [-1e39],
+    "too large, and round": [-(2.0**128)],
+    "too small": [-(2.0**-150)],
+    "last of many": [0.0] * 100_000 + [-0.1],
+}
 
 
 @pytest.mark.parametrize("kind", [*HELD, *LOST])
