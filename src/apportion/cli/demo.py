@@ -112,4 +112,4 @@ def _show_learning(summary: dict[str, Any], out: Path) -> None:
 
 def _cell(interval: list[float]) -> str:
     value, low, high = interval
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{value:z.2f} [{low:z.2f}, {high:z.2f}]"
