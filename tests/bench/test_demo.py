@@ -11,6 +11,7 @@ import pytest
 from apportion.bench.demo import learning, run_demo
 from apportion.bench.demo.learning import clone_policy, curves, summarise
 from apportion.bench.intervals import t_interval
+from apportion.cli.demo import _cell
 from apportion.errors import DataError, MissingExtra
 from apportion.train import TrainConfig
 from apportion.train.result import Progress
@@ -23,6 +24,11 @@ def test_students_interval_by_hand():
     assert t_interval([0.0, 1.0], low=0, high=1) == (0, 1)
     with pytest.raises(DataError, match="at least two runs, got 1; run more seeds"):
         t_interval([1.0])
+
+
+def test_nothing_below_zero_is_shown_as_minus_nothing():
+    assert _cell([-0.004, -0.0049, 0.055]) == "0.00 [0.00, 0.06]"
+    assert _cell([-0.006, -0.01, -0.004]) == "-0.01 [-0.01, 0.00]"
 
 
 def test_the_interval_covers_the_mean_as_often_as_it_says():

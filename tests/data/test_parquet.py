@@ -263,6 +263,15 @@ def test_the_writer_leaves_the_old_file_when_a_rollout_is_bad(tmp_path):
         assert os.listdir(tmp_path) == ["runs.parquet"]
 
 
+@pytest.mark.parametrize(("rows", "bad"), [(1, 2), (2, 3), (9, 3)])
+def test_a_bad_step_is_named_by_its_place_in_the_file(tmp_path, monkeypatch, rows, bad):
+    monkeypatch.setattr("apportion.data.parquet.ROWS", rows)
+    steps = [[Step(action="a"), Step(action="b")] for _ in range(4)]
+    steps[bad][1] = Step(action="c", extra={"x": object()})
+    with pytest.raises(DataError, match=f"^trajectory {bad}, step 1: extra holds a object; give JSON"):
+        write_parquet(tmp_path / "a.parquet", [Trajectory(some) for some in steps])
+
+
 def test_without_pyarrow_the_sentence_names_the_extra(tmp_path):
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"

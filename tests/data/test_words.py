@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.data import words
+from apportion.data.words import count_words
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,16 @@ def test_no_word_is_empty_and_none_but_the_last_is_blank():
 def test_long_blanks_are_linear():
     assert len(words(" " * 200_000)) == 1
     assert len(words((" " * 50 + "a") * 5_000)) == 5_000
+
+
+SIGNS = ["a", "x-y", " ", "\n", "\t", "\0", "\x0e", "\x1b", "\x1c", "\x1f", "\x7f"]
+WIDER = [*SIGNS, "é", "鍵", "한", "\u3000", "\u00a0", "\u200b", "🦊", "\ud800"]
+
+
+@given(st.data(), st.sampled_from([1, 4, 2**17]))
+def test_counted_without_making_them(data, chunk):
+    signs = data.draw(st.sampled_from([SIGNS, WIDER]))  # text of ASCII alone goes its own way
+    texts = data.draw(st.lists(st.lists(st.sampled_from(signs), max_size=8).map("".join), max_size=8))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(count_words.__globals__, "_CHUNK", chunk)  # the package has a function of the module's name
+        assert count_words(texts).tolist() == [len(words(text)) for text in texts]

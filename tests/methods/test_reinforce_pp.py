@@ -7,6 +7,7 @@ import pytest
 from apportion.assign import assign
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
+from apportion.methods.groups import whitened
 from apportion.units import by_step, by_token
 from tests.make import random_units, units_of
 from tests.plain import peers, plain, spread
@@ -182,3 +183,15 @@ def test_what_it_refuses():
             assign("reinforce_pp", units, **{name: "x"})
     with pytest.raises(DataError, match="reinforce_pp reads logp_S, which the units"):
         assign("reinforce_pp", units, kl_coef=0.1)
+
+
+def test_what_has_no_weight_is_left_out_of_whitening():
+    x, weight = np.array([1.0, 50.0, 4.0, -50.0, 1.0]), np.array([1, 0, 2, 0, 1])
+    out, mean, std = whitened(x, weight)
+    of_each = np.array([1.0, 4.0, 4.0, 1.0])
+    assert (mean, std) == (pytest.approx(of_each.mean()), pytest.approx(of_each.std(ddof=1)))
+    assert out == pytest.approx(np.where(weight > 0, (x - of_each.mean()) / of_each.std(ddof=1), 0.0))
+    # what is left out does not make a spread, nor hide one
+    assert whitened(np.array([3.0, 1e12, 3.0]), np.array([1, 0, 1]))[0].tolist() == [0, 0, 0]
+    assert whitened(np.array([1e-6, 1e12, 2e-6]), np.array([1, 0, 1]))[0].any()
+    assert x.tolist() == [1, 50, 4, -50, 1]

@@ -105,12 +105,12 @@ def _columns(
         _filled(pa, values, name, kind, nested.value_type.field(column_of(name, kind)).type, shown, at_step)
         for (name, kind), values in zip(STEP_COLUMNS.items(), _values(steps, STEP_COLUMNS), strict=True)
     ]
-    told = {name: kind for name, kind in TRAJECTORY_COLUMNS.items() if name != "exact"}
+    own = {name: kind for name, kind in TRAJECTORY_COLUMNS.items() if name != "exact"}
     filled = {
         name: _filled(pa, values, name, kind, schema.field(column_of(name, kind)).type, shown, at_trajectory)
-        for (name, kind), values in zip(told.items(), _values(trajectories, told), strict=True)
+        for (name, kind), values in zip(own.items(), _values(trajectories, own), strict=True)
     }
-    filled["exact"] = pa.array(exact, type=schema.field(column_of("exact", TRAJECTORY_COLUMNS["exact"])).type)
+    filled["exact"] = pa.array(exact, type=schema.field("exact_json").type)
     structs = pa.StructArray.from_arrays(inner, fields=list(nested.value_type))
     lists = pa.ListArray.from_arrays(pa.array(offsets), structs, type=nested)
     return pa.RecordBatch.from_arrays([*(filled[name] for name in TRAJECTORY_COLUMNS), lists], schema=schema)
@@ -118,8 +118,7 @@ def _columns(
 
 def _values(holders: Sequence[Any], names: Iterable[str]) -> Iterator[Sequence[Any]]:
     """Each attribute of all holders, in one go over them: most columns are empty, and those shall cost little."""
-    names = tuple(names)
-    return zip(*map(attrgetter(*names), holders), strict=True) if holders else iter([()] * len(names))
+    return zip(*map(attrgetter(*names), holders), strict=True)
 
 
 def _filled(
