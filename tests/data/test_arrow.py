@@ -12,6 +12,7 @@ from apportion.data import (
     Trajectory,
     arrow,
     columnar_write,
+    narrow,
     read,
     read_arrow,
     stream_arrow,
@@ -162,9 +163,16 @@ def bits_of(file, name="logp"):
     return steps.field(name).type.value_type.bit_width
 
 
-HELD = {"halves": [-0.5, 0.0], "a float32": [float(np.float32(-0.1))], "a small one": [-(2.0**-149)], "-0": [-0.0]}
+HELD = {
+    "halves": [-0.5, 0.0],
+    "a float32": [float(np.float32(-0.1))],
+    "its last digit": [-(1 + 2.0**-23)],
+    "a small one": [-(2.0**-149)],
+    "-0": [-0.0],
+}
 LOST = {
     "a tenth": [-0.1],
+    "one digit more": [-(1 + 2.0**-24)],
     "too large": [-1e39],
     "too large, and round": [-(2.0**128)],
     "too small": [-(2.0**-150)],
@@ -185,6 +193,14 @@ def test_floats_have_32_bits_where_those_hold_them_exactly(folder, kind, ending)
         assert_same_trajectories(read(f"a.{ending}"), rollouts)  # bit by bit
         if ending == "arrow":
             assert (bits_of("a.arrow"), bits_of("a.arrow", "entropy")) == (32 if kind in HELD else 64, 64)
+
+
+def test_a_float_that_does_not_fit_is_found_wherever_it_stands(folder, monkeypatch):
+    monkeypatch.setattr(narrow, "PIECE", 2)
+    for place in range(5):
+        logp = [-0.1 if k == place else -0.5 for k in range(5)]
+        write("a.arrow", [Trajectory([Step(prompt_ids=[1], ids=[2] * 5, logp=logp)], id="a")])
+        assert bits_of("a.arrow") == 64
 
 
 def test_a_stream_may_bring_any_float_later(folder):

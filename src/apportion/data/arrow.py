@@ -6,13 +6,14 @@ Written in record batches as trajectories come; any Arrow library reads it, memo
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 
 from apportion.data.atomic import atomic_write
 from apportion.data.columnar import arrow, first_line, schema_of
 from apportion.data.columnar_read import check_columns, found
-from apportion.data.columnar_write import narrow, record_batches
+from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
+from apportion.data.narrow import narrowed
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
 from apportion.errors import FormatError
@@ -20,6 +21,9 @@ from apportion.errors import FormatError
 ROWS, WEIGHT = 1024, 1 << 21
 """A record batch ends at this many trajectories, or at this many tokens and characters: what a reader must hold. The
 system takes a column of megabytes in one piece at nearly half the price of the same column in small ones."""
+
+GATHERED = 1 << 14
+"""Bytes that are given to the file at once; larger pieces go there as they are."""
 
 
 def read_arrow(path: str | os.PathLike[str], *, skip_bad: bool | Skipped = False) -> list[Trajectory]:
@@ -52,13 +56,21 @@ def write_arrow(path: str | os.PathLike[str], trajectories: Iterable[Trajectory]
         DataError: a trajectory breaks a precondition; nothing is written then.
         MissingExtra: pyarrow is not installed.
     """
+    return narrowed(lambda columns: _write(path, trajectories, columns), trajectories)
+
+
+def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], narrow: Collection[str]) -> int:
     pa, ipc = arrow("writing Arrow IPC", "ipc")
-    schema = schema_of(pa, narrow(trajectories))
+    schema = schema_of(pa, narrow)
     count = 0
-    with atomic_write(path) as file, ipc.new_file(file, schema) as writer:
-        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
-            writer.write_batch(batch)
-            count += batch.num_rows
+    with atomic_write(path) as file:
+        # a record batch is a hundred pieces, most of them a few bytes: Python's file would be called for each
+        gathered = pa.BufferedOutputStream(pa.PythonFile(file, "w"), GATHERED)
+        with ipc.new_file(gathered, schema) as writer:
+            for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
+                writer.write_batch(batch)
+                count += batch.num_rows
+        gathered.flush()
     return count
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,6 @@ from apportion.data.columnar import STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, co
 from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
 from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import DataError
-from apportion.numerics import FloatArray
-
-PIECE = 1 << 16
-"""Numbers that are looked at together."""
 
 
 def record_batches(
@@ -45,35 +41,6 @@ def record_batches(
             waiting, first, heavy = [], n + 1, 0
     if waiting:
         yield _batch(pa, schema, waiting, first)
-
-
-def narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
-    """The columns of per-token floats that 32 bits hold exactly; of a stream nobody knows yet, so none.
-
-    Models compute log-probabilities and entropies in 32 bits or fewer, and files of half the size keep them all.
-    """
-    if not isinstance(trajectories, Batch | Sequence):
-        return frozenset()
-    names = [name for name, kind in STEP_COLUMNS.items() if kind == "floats"]
-    return frozenset(name for name in names if _fits(_column(trajectories, name)))
-
-
-def _column(trajectories: Batch | Sequence[Trajectory], name: str) -> FloatArray:
-    """A per-token column of all steps that have it, as one array."""
-    whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
-    if whole is not None:
-        return cast(FloatArray, whole)
-    told = [getattr(step, name) for trajectory in trajectories for step in trajectory.steps]
-    return np.concatenate([array for array in told if array is not None] or [np.zeros(0)])
-
-
-def _fits(x_T: FloatArray) -> bool:
-    """Whether there are numbers and 32 bits hold each; piece by piece, to stay in the cache and to end at a misfit."""
-    if not len(x_T):  # a column that nobody fills has the type that it always had
-        return False
-    with np.errstate(over="ignore"):
-        pieces = (x_T[first : first + PIECE] for first in range(0, len(x_T), PIECE))
-        return all(np.array_equal(piece, piece.astype(np.float32)) for piece in pieces)
 
 
 def _batch(pa: ModuleType, schema: Any, trajectories: Sequence[Trajectory], first: int) -> Any:
@@ -139,12 +106,16 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     told = [array for array in arrays if array is not None]
     if not told:
         return pa.nulls(len(arrays), kind)
-    size = np.array([0 if array is None else len(array) for array in arrays], dtype=np.int64)
-    offset = np.append(0, np.cumsum(size)).astype(np.int32)
-    absent = np.array([array is None for array in arrays] + [False]) if len(told) < len(arrays) else None
+    offset = np.zeros(len(arrays) + 1, dtype=np.int32)
+    np.cumsum([0 if array is None else array.size for array in arrays], out=offset[1:])
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
     dtype = {pa.int32(): np.int32, pa.float32(): np.float32, pa.float64(): np.float64}[kind.value_type]
-    values = pa.array(np.concatenate(told, dtype=dtype, casting="same_kind"))
+    with np.errstate(over="raise", under="raise"):  # see `narrow`
+        numbers = np.concatenate(told, dtype=dtype, casting="same_kind")
+    values = pa.Array.from_buffers(kind.value_type, len(numbers), [None, pa.py_buffer(numbers)])
+    if len(told) == len(arrays):
+        return pa.Array.from_buffers(kind, len(arrays), [None, pa.py_buffer(offset)], children=[values])
+    absent = np.array([array is None for array in arrays] + [False])
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
 
 
@@ -189,7 +160,8 @@ def _weight(trajectory: Trajectory) -> int:
     out = 0
     for step in trajectory.steps:
         out += len(step.observation or "") + len(step.action or "") + len(step.state or "")
-        out += len(step.prompt_ids) if step.prompt_ids is not None else 0
-        size = len(step.ids) if step.ids is not None else 0
-        out += size + 20 * size * len(step.columns)  # a number as text
+        if step.prompt_ids is not None:
+            out += len(step.prompt_ids)
+        if step.ids is not None:
+            out += len(step.ids) * (1 + 20 * len(step.columns))  # their numbers are text
     return out

@@ -7,7 +7,7 @@ bytes of a float repeat, whole floats do not) under LZ4, text under Zstandard; d
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from apportion.data.atomic import atomic_write
 from apportion.data.columnar import STEP_COLUMNS, TOKENS, arrow, first_line, schema_of
 from apportion.data.columnar_read import check_columns, found
-from apportion.data.columnar_write import narrow, record_batches
+from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
+from apportion.data.narrow import narrowed
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
 from apportion.errors import FormatError
@@ -63,9 +64,13 @@ def write_parquet(path: str | os.PathLike[str], trajectories: Iterable[Trajector
         DataError: a trajectory breaks a precondition; nothing is written then.
         MissingExtra: pyarrow is not installed.
     """
+    return narrowed(lambda columns: _write(path, trajectories, columns), trajectories)
+
+
+def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], narrow: Collection[str]) -> int:
     pa, _ = arrow("writing Parquet", "parquet")
     count = 0
-    schema = schema_of(pa, narrow(trajectories))
+    schema = schema_of(pa, narrow)
     with parquet_writer(path, schema) as writer:
         for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
             writer.write_batch(batch)

@@ -1,0 +1,61 @@
+"""Per-token floats in 32 bits, in files whose columns 32 bits hold exactly.
+
+Models compute log-probabilities and entropies in 32 bits or fewer, and files of half the size keep them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
+
+import numpy as np
+
+from apportion.data.batch import Batch
+from apportion.data.columnar import STEP_COLUMNS
+from apportion.data.trajectory import Trajectory
+from apportion.numerics import FloatArray
+
+Written = TypeVar("Written")
+
+BEYOND = (1 << 29) - 1
+"""The bits of a float64 for which the fraction of a float32 has no room."""
+PIECE = 1 << 16
+"""Numbers that are looked at together, to end soon at one that does not fit."""
+
+
+def narrowed(write: Callable[[frozenset[str]], Written], trajectories: Iterable[Trajectory]) -> Written:
+    """``write`` with the columns that 32 bits hold exactly; of a stream nobody knows them yet, so none.
+
+    A number has to fit in its digits, which is looked up before, and in its size, which the conversion itself tells:
+    float32 ends at 3.4e38, and below 1.2e-38 it loses digits. Both happen to no model's numbers, so all is
+    written again, in 64 bits, if ``write`` meets one and raises `FloatingPointError`.
+    """
+    try:
+        return write(_narrow(trajectories))
+    except FloatingPointError:
+        return write(frozenset())
+
+
+def _narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
+    if not isinstance(trajectories, Batch | Sequence):
+        return frozenset()
+    names = [name for name, kind in STEP_COLUMNS.items() if kind == "floats"]
+    return frozenset(name for name in names if _short(_column(trajectories, name)))
+
+
+def _column(trajectories: Batch | Sequence[Trajectory], name: str) -> FloatArray:
+    """A per-token column of all steps that have it, as one array."""
+    whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
+    if whole is not None:
+        return cast(FloatArray, whole)
+    told = [getattr(step, name) for trajectory in trajectories for step in trajectory.steps]
+    return np.concatenate([array for array in told if array is not None] or [np.zeros(0)])
+
+
+def _short(x_T: FloatArray) -> bool:
+    """Whether there are numbers, none with more digits than a float32 has."""
+    if not len(x_T):  # a column that nobody fills has the type that it always had
+        return False
+    bits_T = x_T.view(np.int64)
+    pieces = (bits_T[first : first + PIECE] for first in range(0, len(bits_T), PIECE))
+    return not any(int(np.bitwise_or.reduce(piece)) & BEYOND for piece in pieces)
