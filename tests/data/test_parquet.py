@@ -108,9 +108,7 @@ class TestOtherToolsReadIt:
         group = pq.ParquetFile(tmp_path / "runs.parquet").metadata.row_group(0)
         columns = [group.column(i) for i in range(group.num_columns)]
         dictionary = {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
-        assert dictionary == {"group"} | {
-            f"steps.list.element.{name}" for name in ("observation", "action", "state", "agent", "actions.list.element")
-        }
+        assert dictionary == {"group"} | {f"steps.list.element.{name}" for name in parquet.REPETITIVE}
 
 
 class TestRowGroups:

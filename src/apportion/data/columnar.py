@@ -1,11 +1,12 @@
 """Trajectories as columns of Arrow, one row each, their steps a list of structs: what Parquet and Arrow files share.
 
     id  group  outcome  outcomes_json  final_observation  final_value  reference  meta_json  exact_json
-    steps: list<struct<observation, action, prompt_ids: list<int32>, ids, …, logp: list<double>, …, extra_json>>
+    steps: list<struct<observation, action, prompt_ids: list<int32>, ids, …, logp: list<double>, …,
+                       columns: list<struct<name, values: list<double>>>, …, extra_json>>
 
 Null is None, an empty list is an empty list, floats are float64; those of tokens are float32 in a file for which that
 holds each of them exactly, as it does what a model computed in 32 bits. ``meta_json`` and ``extra_json`` hold the free
-fields, ``outcomes_json``, ``rewards_json`` and ``columns_json`` numbers by name.
+fields, ``outcomes_json`` and ``rewards_json`` numbers by name.
 ``exact_json`` is null but for a trajectory with text that UTF-8 cannot hold (half a surrogate pair): it then has
 the whole record, and the text columns show "?" for those characters.
 """
@@ -43,7 +44,7 @@ STEP_COLUMNS = {
     "entropy": "floats",
     "value": "double",
     "token_values": "floats",
-    "columns": "json",
+    "columns": "named",
     "reward": "double",
     "rewards": "json",
     "state": "string",
@@ -57,10 +58,16 @@ STEP_COLUMNS = {
     "extra": "json",
 }
 TOKENS = ("ids", "floats")
+OLD_COLUMNS = "columns_json"
+"""Where the first files hold ``columns``, as JSON text; they are still read."""
 
 
 def schema_of(pa: ModuleType, narrow: Collection[str] = ()) -> Any:
     """The Arrow schema, our name and version in its metadata; the floats of ``narrow`` columns have 32 bits."""
+
+    def named(floats: Any) -> Any:
+        return pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("values", floats)]))
+
     types = {
         "string": pa.string(),
         "double": pa.float64(),
@@ -68,13 +75,14 @@ def schema_of(pa: ModuleType, narrow: Collection[str] = ()) -> Any:
         "bool": pa.bool_(),
         "ids": pa.list_(pa.int32()),
         "floats": pa.list_(pa.float64()),
+        "named": named(pa.list_(pa.float64())),
         "strings": pa.list_(pa.string()),
         "json": pa.string(),
     }
-    floats = pa.list_(pa.float32())
+    halved = {"floats": pa.list_(pa.float32()), "named": named(pa.list_(pa.float32()))}
     step = pa.struct(
         [
-            pa.field(column_of(name, kind), floats if name in narrow else types[kind])
+            pa.field(column_of(name, kind), (halved if name in narrow else types)[kind])
             for name, kind in STEP_COLUMNS.items()
         ]
     )

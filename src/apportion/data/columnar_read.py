@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from apportion.data.columnar import KEY, STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of, schema_of
+from apportion.data.columnar import KEY, OLD_COLUMNS, STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of, schema_of
 from apportion.data.jsonl import check_schema, parse
 from apportion.data.record import from_record, looks_like
 from apportion.data.trajectory import Trajectory
@@ -39,8 +39,11 @@ def check_columns(pa: ModuleType, schema: Any, path: str | os.PathLike[str], kin
     lists = pa.types.is_list(steps) or pa.types.is_large_list(steps)
     if not lists or not pa.types.is_struct(steps.value_type):
         raise FormatError(f"{path}: the column 'steps' is {steps}; it should be a list of structs")
+    names = [field.name for field in steps.value_type]
+    if OLD_COLUMNS in names and "columns" in names:
+        raise FormatError(f"{path}, steps: there are both 'columns' and {OLD_COLUMNS!r}; keep one of them")
     known = [column_of(name, kind) for name, kind in STEP_COLUMNS.items()]
-    _known([field.name for field in steps.value_type], known, f"{path}, steps: ")
+    _known([name for name in names if name != OLD_COLUMNS], known, f"{path}, steps: ")
 
 
 def _known(names: Sequence[str], known: Sequence[str], at: str) -> None:
@@ -53,11 +56,13 @@ def _records(pa: ModuleType, batch: Any) -> list[dict[str, Any]]:
     """Plain fields of every row, absent where null; token columns are views of one array."""
     ours = schema_of(pa)
     nested = batch.column("steps")
+    inner = [field.name for field in nested.type.value_type]
+    types = {field.name: field.type for field in ours.field("steps").type.value_type}
     steps = _fields(
         nested.flatten().flatten(),
-        [field.name for field in nested.type.value_type],
-        STEP_COLUMNS,
-        {field.name: field.type for field in ours.field("steps").type.value_type},
+        inner,
+        {**STEP_COLUMNS, "columns": "json"} if OLD_COLUMNS in inner else STEP_COLUMNS,
+        {**types, OLD_COLUMNS: pa.string()},
         len(nested.flatten()),
     )
     names = [name for name in batch.schema.names if name != "steps"]
@@ -85,10 +90,16 @@ def _fields(
         if column not in given:
             continue
         array = given[column].cast(types[column])
-        for fields, value in zip(out, _views(array) if kind in TOKENS else array.to_pylist(), strict=True):
+        for fields, value in zip(out, _values(array, kind), strict=True):
             if value is not None:
                 fields[name] = value
     return out
+
+
+def _values(array: Any, kind: str) -> list[Any]:
+    if kind == "named":
+        return _pairs(array)
+    return _views(array) if kind in TOKENS else list(array.to_pylist())
 
 
 def _views(lists: Any) -> list[Any]:
@@ -104,6 +115,17 @@ def _views(lists: Any) -> list[Any]:
     return out
 
 
+def _pairs(lists: Any) -> list[list[tuple[Any, Any]] | None]:
+    """Names with their arrays; None where the list is null."""
+    names, values = lists.flatten().flatten()
+    pairs = list(zip(names.to_pylist(), _views(values), strict=True))
+    out, first = [], 0
+    for size in lists.value_lengths().to_pylist():
+        out.append(None if size is None else pairs[first : first + size])
+        first += size or 0
+    return out
+
+
 def _trajectory(fields: dict[str, Any], at: str) -> Trajectory:
     exact = fields.pop("exact", None)
     if exact is not None:
@@ -111,9 +133,21 @@ def _trajectory(fields: dict[str, Any], at: str) -> Trajectory:
     for name in ("meta", "outcomes"):
         _unpack(fields, name, at)
     for s, step in enumerate(fields["steps"] or ()):
-        for name in ("extra", "rewards", "columns"):
+        for name in ("extra", "rewards"):
             _unpack(step, name, f"{at}, step {s}")
+        if "columns" in step:
+            step["columns"] = _by_name(step["columns"], f"{at}, step {s}")
     return from_record(fields, at)
+
+
+def _by_name(columns: str | list[tuple[Any, Any]], at: str) -> Any:
+    """Arrays by name, or what an old file says of them, for `from_record` to judge."""
+    if isinstance(columns, str):
+        return parse(columns.encode("utf-8"), f"{at}: {OLD_COLUMNS}")
+    out = dict(columns)
+    if len(out) < len(columns):
+        raise FormatError(f"{at}: columns holds a name twice; give each per-token column a name of its own")
+    return out
 
 
 def _unpack(fields: dict[str, Any], name: str, at: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -94,6 +94,8 @@ def _filled(
     """One column of all steps or trajectories."""
     if kind in TOKENS:
         return _lists(pa, values, type)
+    if kind == "named":
+        return _named(pa, values, type)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
         return pa.nulls(len(values), type)
     if kind == "json" or (shown and kind in ("string", "strings")):
@@ -117,6 +119,20 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
         return pa.Array.from_buffers(kind, len(arrays), [None, pa.py_buffer(offset)], children=[values])
     absent = np.array([array is None for array in arrays] + [False])
     return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
+
+
+def _named(pa: ModuleType, held: Sequence[Mapping[str, Any]], kind: Any) -> Any:
+    """A column of arrays by name; null where there are none."""
+    size = list(map(len, held))
+    if not any(size):
+        return pa.nulls(len(held), kind)
+    struct = kind.value_type
+    names = pa.array([name for arrays in held for name in arrays], type=pa.string())
+    values = _lists(pa, [array for arrays in held for array in arrays.values()], struct.field("values").type)
+    offset = np.append(0, np.cumsum(size)).astype(np.int32)
+    absent = np.array([n == 0 for n in size] + [False])
+    entries = pa.StructArray.from_arrays([names, values], fields=list(struct))
+    return pa.ListArray.from_arrays(pa.array(offset, mask=absent), entries, type=kind)
 
 
 def _cell(value: Any, name: str, kind: str, at: Callable[[int], str], n: int) -> Any:
@@ -163,5 +179,5 @@ def _weight(trajectory: Trajectory) -> int:
         if step.prompt_ids is not None:
             out += len(step.prompt_ids)
         if step.ids is not None:
-            out += len(step.ids) * (1 + 20 * len(step.columns))  # their numbers are text
+            out += len(step.ids) * (1 + len(step.columns))
     return out

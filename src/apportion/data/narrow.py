@@ -39,17 +39,21 @@ def narrowed(write: Callable[[frozenset[str]], Written], trajectories: Iterable[
 def _narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
     if not isinstance(trajectories, Batch | Sequence):
         return frozenset()
-    names = [name for name, kind in STEP_COLUMNS.items() if kind == "floats"]
+    names = [name for name, kind in STEP_COLUMNS.items() if kind in ("floats", "named")]
     return frozenset(name for name in names if _short(_column(trajectories, name)))
 
 
 def _column(trajectories: Batch | Sequence[Trajectory], name: str) -> FloatArray:
-    """A per-token column of all steps that have it, as one array."""
-    whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
-    if whole is not None:
-        return cast(FloatArray, whole)
-    told = [getattr(step, name) for trajectory in trajectories for step in trajectory.steps]
-    return np.concatenate([array for array in told if array is not None] or [np.zeros(0)])
+    """A per-token column of all steps that have it, as one array; ``columns``, which share a type, as one too."""
+    steps = (step for trajectory in trajectories for step in trajectory.steps)
+    if name == "columns":
+        told = [array for step in steps for array in step.columns.values()]
+    else:
+        whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
+        if whole is not None:
+            return cast(FloatArray, whole)
+        told = [array for step in steps if (array := getattr(step, name)) is not None]
+    return np.concatenate(told or [np.zeros(0)])
 
 
 def _short(x_T: FloatArray) -> bool:

@@ -25,7 +25,7 @@ from apportion.errors import FormatError
 ROWS, WEIGHT = 1024, 1 << 22
 """A row group ends at this many trajectories, or at this many tokens and characters: what a reader must hold."""
 
-REPETITIVE = ("observation", "action", "state", "agent", "actions.list.element")
+REPETITIVE = ("observation", "action", "state", "agent", "actions.list.element", "columns.list.element.name")
 """Columns whose values recur, so that a dictionary pays; token columns would only pay for trying."""
 _ENCODING = {"ids": "DELTA_BINARY_PACKED", "floats": "BYTE_STREAM_SPLIT"}
 _COMPRESSION = {"ids": "none", "floats": "lz4"}
@@ -92,6 +92,7 @@ def parquet_writer(path: str | os.PathLike[str], schema: Any = None) -> Iterator
     pa, pq = arrow("writing Parquet", "parquet")
     schema = schema_of(pa) if schema is None else schema
     kinds = {f"steps.list.element.{name}.list.element": kind for name, kind in STEP_COLUMNS.items() if kind in TOKENS}
+    kinds["steps.list.element.columns.list.element.values.list.element"] = "floats"
     with (
         atomic_write(path) as file,
         pq.ParquetWriter(
