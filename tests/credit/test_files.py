@@ -192,6 +192,15 @@ def edited(tmp_path, edit, name="c.jsonl"):
     return path
 
 
+def all_of(key, value):
+    """The first row with that value for each of its units."""
+
+    def edit(lines):
+        lines[1][key] = [value] * len(lines[1]["advantage"])
+
+    return edit
+
+
 def changed(key, value, row=1):
     def edit(lines):
         lines[row][key] = value
@@ -216,6 +225,15 @@ def changed(key, value, row=1):
         (changed("known", [1]), r"line 2: known must be \d+ booleans, one per unit"),
         (changed("tokens", [[0, 10**15]]), "its runs cover another number of tokens than its"),
         (changed("tokens", [[0]]), r"tokens must be \[unit, length\] pairs"),
+        (changed("tokens", [0]), r"tokens must be \[unit, length\] pairs"),
+        (changed("tokens", [[0, True]]), r"tokens must be \[unit, length\] pairs"),
+        (changed("tokens", [[0, 1.0]]), r"tokens must be \[unit, length\] pairs"),
+        (changed("tokens", [[0, 2**63]]), r"tokens must be \[unit, length\] pairs"),
+        (changed("step", [True]), "step whole numbers; write the file again"),
+        (all_of("known", 1), r"line 2: known must be \d+ booleans, one per unit"),
+        (all_of("advantage", 10**400), "line 2: advantage holds an integer that no float can hold"),
+        (changed("advantage", [True]), "line 2: advantage must be a list of numbers"),
+        (changed("advantage", "12"), "line 2: advantage must be a list of numbers"),
         (changed("step", "x"), r"step whole numbers; write the file again"),
         (changed("parts", {"a": [0.0]}), r"line 2: part 'a' has 1 entries"),
         (changed("trajectory", {"steps": [{"acton": "x"}]}), r"there is no field 'acton'; did you mean 'action'\?"),

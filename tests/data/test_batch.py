@@ -1,9 +1,11 @@
+import hashlib
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from apportion.data import Batch, Step, Trajectory, words
+from apportion.data import batch as batch_module
 from tests.make import random_batch, random_trajectories, traj
 
 
@@ -270,6 +272,18 @@ class TestFingerprint:
     def test_equal_content_equal_digest(self):
         assert random_batch(5).fingerprint() == random_batch(5).fingerprint()
         assert random_batch(5).fingerprint() != random_batch(6).fingerprint()
+
+    @pytest.mark.parametrize(("at_once", "kept"), [(1, 0), (3, 2), (4096, 1 << 14)])
+    def test_texts_are_digested_one_after_the_other(self, monkeypatch, at_once, kept):
+        monkeypatch.setattr(batch_module, "_TEXTS", at_once)
+        monkeypatch.setattr(batch_module, "_KEPT", kept)
+        texts = ["a", "", "é", "a", "\ud800", "x" * 63, "x" * 64, "x" * 63, "鍵 🦊", "", "a", "10:"] * 2
+        want, got = hashlib.blake2b(), hashlib.blake2b()
+        for text in texts:
+            encoded = text.encode("utf-8", "surrogatepass")
+            want.update(f"pieces {len(encoded)}:".encode() + encoded)
+        batch_module._digest_texts(got, "pieces", iter(texts))
+        assert got.hexdigest() == want.hexdigest()
 
     @pytest.mark.parametrize("ids", [True, False])
     def test_every_field_that_a_method_reads_moves_it(self, ids):

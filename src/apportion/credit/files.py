@@ -3,11 +3,11 @@
     {"schema": "apportion.credit/1", "method": "gigpo", "params": {…}, "level": "step", "parts": ["episode", "step"], …}
     {"trajectory": {"id": "7", "steps": […]}, "advantage": [0.5, -0.1], "parts": {…}, "tokens": [[-1, 9], [0, 3]], …}
 
-JSONL has one line per trajectory, Parquet one row with the same fields (numbers as lists of doubles, the trajectory
-as JSON text). ``tokens`` are runs (unit, length) over the trajectory's tokens, unit -1 where nothing was sampled;
-``step`` is the first step of each unit. ``known`` and ``train`` are left out where all units are, ``train_tokens`` (one
-flag per token) where the credit has no mask of tokens. Both files give the
-same `Credit` back, bit by bit; sequences inside params and options come back as tuples.
+JSONL has one line per trajectory, Parquet one row with the same fields beside the columns of the rollout (older files
+have it as JSON text). ``tokens`` are runs (unit, length) over the trajectory's tokens, unit -1 where nothing was
+sampled; ``step`` is the first step of each unit. ``known`` and ``train`` are left out where all units are,
+``train_tokens`` (one flag per token) where the credit has no mask of tokens. Both files give the same `Credit` back,
+bit by bit; sequences inside params and options come back as tuples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apportion.credit.columns_read import is_columns, read_columns
 from apportion.credit.credit import Credit
 from apportion.credit.parquet import is_parquet, read_rows, write_rows
 from apportion.credit.rebuild import plan_units
-from apportion.credit.rows import header_of, rows_of
+from apportion.credit.rows import header_of, json_row, rows_of
 from apportion.credit.rows_read import checked_header, credit_from
 from apportion.data.atomic import atomic_write
 from apportion.data.compress import compressed, open_read
@@ -74,12 +74,12 @@ def write_credit(path: str | os.PathLike[str], credit: Credit) -> None:
     plan = plan_units(credit.units)
     header, rows = header_of(credit, plan), rows_of(credit, plan)
     if name.endswith(".parquet"):
-        write_rows(path, to_json(header, "header"), header["parts"], rows)
+        write_rows(path, to_json(header, "header"), header["parts"], rows, credit.units.batch)
         return
     with atomic_write(path) as plain, compressed(plain, name) as file:
         file.write(to_json(header, "header").encode() + b"\n")
         for n, row in enumerate(rows):
-            file.write(to_json(row, f"trajectory {n}").encode() + b"\n")
+            file.write(to_json(json_row(n, row), f"trajectory {n}").encode() + b"\n")
 
 
 def read_credit(path: str | os.PathLike[str]) -> Credit:

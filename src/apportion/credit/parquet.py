@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from apportion.data.atomic import atomic_write
+import numpy as np
+
+from apportion.data import Batch
+from apportion.data.columnar import first_line, schema_of
+from apportion.data.columnar_read import check_steps, found, views
+from apportion.data.columnar_write import lists_of, record_batches
 from apportion.data.jsonl import parse
+from apportion.data.narrow import narrowed
+from apportion.data.parquet import parquet_writer
 from apportion.data.record import to_json
 from apportion.errors import FormatError, missing_extra
 
 KEY = b"apportion.credit"
 MAGIC = b"PAR1"
-ROWS, WEIGHT = 1024, 1 << 24
-"""A row group ends at this many trajectories, or at this many characters of theirs."""
+OLD = "trajectory_json"
+"""Where the first files hold the rollout, as JSON text; they are still read."""
+ROWS, WEIGHT = 1024, 1 << 22
+"""A row group ends at this many trajectories, or at this many of their tokens and characters."""
 
 
 def is_parquet(file: BinaryIO) -> bool:
@@ -28,21 +37,32 @@ def is_parquet(file: BinaryIO) -> bool:
         return False
 
 
-def write_rows(path: str | os.PathLike[str], header: str, parts: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Write the rows of `apportion.credit.rows` as columns, the header as metadata."""
-    pa, pq = _arrow("writing Parquet", instead="give a name that ends in .jsonl")
-    schema = _schema(pa, parts).with_metadata({KEY: header.encode("utf-8")})
-    waiting: list[dict[str, Any]] = []
-    weight = 0
-    with atomic_write(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for n, row in enumerate(rows):
-            waiting.append(_flat(row, f"trajectory {n}"))
-            weight += len(waiting[-1]["trajectory_json"])
-            if len(waiting) >= ROWS or weight >= WEIGHT:
-                writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
-                waiting, weight = [], 0
-        if waiting:
-            writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
+def write_rows(
+    path: str | os.PathLike[str], header: str, parts: Sequence[str], rows: Iterable[dict[str, Any]], batch: Batch
+) -> None:
+    """Write the rows of `apportion.credit.rows` beside the columns of their rollouts, the header as metadata."""
+    listed = list(rows)
+    narrowed(lambda columns: _write(path, header, parts, listed, batch, columns), batch)
+
+
+def _write(
+    path: str | os.PathLike[str],
+    header: str,
+    parts: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    batch: Batch,
+    narrow: Collection[str],
+) -> None:
+    pa, _ = _arrow("writing Parquet", instead="give a name that ends in .jsonl")
+    rollouts, ours = schema_of(pa, narrow), _schema(pa, parts)
+    schema = pa.schema([*rollouts, *ours], metadata={KEY: header.encode("utf-8")})
+    first = 0
+    with parquet_writer(path, schema, _numbers(parts)) as writer:
+        for columns in record_batches(pa, rollouts, batch, rows=ROWS, weight=WEIGHT):
+            mine = rows[first : first + columns.num_rows]
+            arrays = [*columns.columns, *(_column(pa, field, mine, first) for field in ours)]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            first += columns.num_rows
 
 
 def read_rows(path: str | os.PathLike[str], raw: BinaryIO) -> tuple[str, Iterator[tuple[str, Any]]]:
@@ -55,23 +75,23 @@ def read_rows(path: str | os.PathLike[str], raw: BinaryIO) -> tuple[str, Iterato
     try:
         file = pq.ParquetFile(raw)
     except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"{path}: not a Parquet file that can be read ({_first_line(error)})") from None
+        raise FormatError(f"{path}: not a Parquet file that can be read ({first_line(error)})") from None
     metadata = file.schema_arrow.metadata or {}
     if KEY not in metadata:
         raise FormatError(f"{path}: a Parquet file, but not of credit; rollouts are read by apportion.read")
-    names = {field.name for field in file.schema_arrow}
-    for name in ("trajectory_json", "advantage", "step", "tokens_unit", "tokens_length"):
-        if name not in names:
+    schema = file.schema_arrow
+    for name in ("advantage", "step", "tokens_unit", "tokens_length"):
+        if name not in schema.names:
             raise FormatError(f"{path}: there is no column {name!r}; write the file again")
+    if OLD not in schema.names:
+        check_steps(pa, schema, path)
     return metadata[KEY].decode("utf-8", "replace"), _rows(pa, file, path)
 
 
 def _schema(pa: ModuleType, parts: Sequence[str]) -> Any:
+    """The columns of credit."""
     floats, flags, ints = pa.list_(pa.float64()), pa.list_(pa.bool_()), pa.list_(pa.int64())
     fields = [
-        ("id", pa.string()),
-        ("group", pa.string()),
-        ("outcome", pa.float64()),
         ("advantage", floats),
         ("known", flags),
         ("train", flags),
@@ -79,31 +99,32 @@ def _schema(pa: ModuleType, parts: Sequence[str]) -> Any:
         ("step", ints),
         ("tokens_unit", ints),
         ("tokens_length", ints),
-        ("trajectory_json", pa.string()),
         ("columns_json", pa.string()),
     ]
     if parts:
-        fields.insert(4, ("parts", pa.struct([(name, floats) for name in parts])))
+        fields.insert(1, ("parts", pa.struct([(name, floats) for name in parts])))
     return pa.schema(fields)
 
 
-def _flat(row: dict[str, Any], at: str) -> dict[str, Any]:
-    trajectory = row["trajectory"]
-    return {
-        "id": _shown(trajectory.get("id")),
-        "group": _shown(trajectory.get("group")),
-        "outcome": trajectory.get("outcome"),
-        "advantage": row["advantage"],
-        "parts": row.get("parts"),
-        "known": row.get("known"),
-        "train": row.get("train"),
-        "train_tokens": row.get("train_tokens"),
-        "step": row["step"],
-        "tokens_unit": [unit for unit, _ in row["tokens"]],
-        "tokens_length": [length for _, length in row["tokens"]],
-        "trajectory_json": to_json(trajectory, at),
-        "columns_json": to_json(row["columns"], at) if "columns" in row else None,
-    }
+def _numbers(parts: Sequence[str]) -> list[str]:
+    """Leaves of numbers; those of credit recur, as rewards and groups do."""
+    names = ("advantage", "step", "tokens_unit", "tokens_length", *(f"parts.{name}" for name in parts))
+    return [f"{name}.list.element" for name in names]
+
+
+def _column(pa: ModuleType, field: Any, rows: Sequence[dict[str, Any]], first: int) -> Any:
+    if field.name == "columns_json":
+        texts = [
+            to_json(row["columns"], f"trajectory {first + k}") if "columns" in row else None
+            for k, row in enumerate(rows)
+        ]
+        return pa.array(texts, type=field.type)
+    if field.name == "parts":
+        each = [lists_of(pa, [row["parts"][part.name] for row in rows], part.type) for part in field.type]
+        return pa.StructArray.from_arrays(each, fields=list(field.type))
+    at = {"tokens_unit": 0, "tokens_length": 1}.get(field.name)
+    arrays = [row.get(field.name) if at is None else row["tokens"][:, at] for row in rows]
+    return lists_of(pa, arrays, field.type)
 
 
 def _rows(pa: ModuleType, file: Any, path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
@@ -112,32 +133,57 @@ def _rows(pa: ModuleType, file: Any, path: str | os.PathLike[str]) -> Iterator[t
     while True:
         try:
             batch = next(batches, None)
-            records = None if batch is None else batch.to_pylist()
+            rows = (
+                []
+                if batch is None
+                else list(zip(_trajectories(pa, batch, path, number), _credit(pa, batch), strict=True))
+            )
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"{path}, from row {number} on: damaged ({_first_line(error)})") from None
-        if records is None:
+            raise FormatError(f"{path}, from row {number} on: damaged ({first_line(error)})") from None
+        if batch is None:
             return
-        for record in records:
+        for trajectory, credit in rows:
             at = f"{path}, row {number}"
-            yield at, _nested(record, at)
+            yield at, _row(trajectory, credit, at)
             number += 1
 
 
-def _nested(record: dict[str, Any], at: str) -> dict[str, Any]:
-    unit, length = record["tokens_unit"], record["tokens_length"]
-    if not isinstance(unit, list) or not isinstance(length, list) or len(unit) != len(length):
+def _trajectories(pa: ModuleType, batch: Any, path: str | os.PathLike[str], first: int) -> list[Any]:
+    """Trajectories, or what old files have instead: their JSON text."""
+    if OLD in batch.schema.names:
+        return list(batch.column(OLD).to_pylist())
+    return list(found(pa, batch, path, first))
+
+
+def _credit(pa: ModuleType, batch: Any) -> list[dict[str, Any]]:
+    """The fields of each row, None where null; lists of numbers are views of one array."""
+    out: list[dict[str, Any]] = [{} for _ in range(len(batch))]
+    for name in ("advantage", "known", "train", "train_tokens", "step", "tokens_unit", "tokens_length"):
+        if name in batch.schema.names:
+            column = batch.column(name)
+            lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+            for row, value in zip(out, views(column) if lists else column.to_pylist(), strict=True):
+                row[name] = value
+    for name in ("parts", "columns_json"):
+        if name in batch.schema.names:
+            for row, value in zip(out, batch.column(name).to_pylist(), strict=True):
+                row[name] = value
+    return out
+
+
+def _row(trajectory: Any, row: dict[str, Any], at: str) -> dict[str, Any]:
+    if isinstance(trajectory, FormatError):
+        raise trajectory
+    unit, length = row.pop("tokens_unit"), row.pop("tokens_length")
+    if unit is None or length is None or len(unit) != len(length):
         raise FormatError(f"{at}: tokens_unit and tokens_length must be lists of one length; write the file again")
-    row = {name: record.get(name) for name in ("advantage", "parts", "known", "train", "train_tokens", "step")}
-    row["tokens"] = [list(pair) for pair in zip(unit, length, strict=True)]
-    for name in ("trajectory", "columns"):
-        text = record.get(f"{name}_json")
-        if text is not None:
-            row[name] = parse(str(text).encode("utf-8"), f"{at}: {name}_json")
+    old = isinstance(trajectory, str)
+    row["trajectory"] = parse(trajectory.encode("utf-8"), f"{at}: {OLD}") if old else trajectory
+    row["tokens"] = np.column_stack([unit, length])
+    text = row.pop("columns_json", None)
+    if text is not None:
+        row["columns"] = parse(str(text).encode("utf-8"), f"{at}: columns_json")
     return row
-
-
-def _shown(text: str | None) -> str | None:
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _arrow(what: str, *, instead: str = "") -> tuple[ModuleType, ModuleType]:
@@ -147,7 +193,3 @@ def _arrow(what: str, *, instead: str = "") -> tuple[ModuleType, ModuleType]:
     except ImportError:
         raise missing_extra(what, "pyarrow", "parquet", instead=instead) from None
     return pa, pq
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")

@@ -44,13 +44,13 @@ class UnitsPiece:
     """The units of one trajectory, numbered from 0.
 
     Attributes:
-        tokens: runs (unit, length) over its tokens; unit -1 where nothing was sampled.
+        tokens: (runs, 2), runs (unit, length) over its tokens; unit -1 where nothing was sampled.
         step: first step of each unit, counted inside the trajectory.
         columns: the given columns; of an N column the one value.
     """
 
-    tokens: list[list[int]]
-    step: list[int]
+    tokens: IntArray
+    step: IntArray
     columns: dict[str, Any] = field(default_factory=dict)
 
 
@@ -106,7 +106,7 @@ def split_units(units: Units, plan: UnitsPlan) -> list[UnitsPiece]:
         out.append(
             UnitsPiece(
                 _runs(np.where(tokens >= 0, tokens - s0, -1)),
-                (units.step_of_S[s0:s1] - first_step).tolist(),
+                units.step_of_S[s0:s1] - first_step,
                 columns,
             )
         )
@@ -127,7 +127,7 @@ def join_units(batch: Batch, plan: UnitsPlan, pieces: Sequence[UnitsPiece], at: 
         here = f"{at}, trajectory {i}"
         local = _unrun(piece.tokens, int(token_N[i]), len(piece.step), here)
         tokens.append(np.where(local >= 0, local + first_unit, -1))
-        step = np.array(piece.step, dtype=np.int64)
+        step = piece.step
         if len(step) and (step.min() < 0 or step.max() >= step_N[i]):
             raise FormatError(f"{here}: a unit starts in step {int(step.max())} of {int(step_N[i])}; write it again")
         steps.append(step + first_step_N[i])
@@ -231,17 +231,13 @@ def _column(name: str, values: Sequence[Any], at: str) -> Array:
     return np.array(values, dtype={bool: np.bool_, int: np.int64, float: np.float64}[kind])
 
 
-def _runs(values: IntArray) -> list[list[int]]:
-    if not len(values):
-        return []
-    first = np.flatnonzero(np.append(True, np.diff(values) != 0))
-    lengths = np.diff(np.append(first, len(values)))
-    return [list(run) for run in zip(values[first].tolist(), lengths.tolist(), strict=True)]
+def _runs(values: IntArray) -> IntArray:
+    first = np.flatnonzero(np.diff(values, prepend=-2))  # -1 is the least that there is
+    return np.column_stack([values[first], np.diff(first, append=len(values))])
 
 
-def _unrun(runs: Sequence[Sequence[int]], tokens: int, units: int, at: str) -> IntArray:
-    pairs = np.array(runs, dtype=np.int64).reshape(-1, 2)
-    unit, size = pairs[:, 0], pairs[:, 1]
+def _unrun(runs: IntArray, tokens: int, units: int, at: str) -> IntArray:
+    unit, size = runs[:, 0], runs[:, 1]
     # compared before anything is repeated: a changed length must not fill the memory
     if (size < 1).any() or (size > tokens).any() or int(size.sum()) != tokens:
         raise FormatError(f"{at}: its runs cover another number of tokens than its {tokens}; write the file again")

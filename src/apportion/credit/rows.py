@@ -1,4 +1,7 @@
-"""A credit as a header and one row a trajectory, which a credit file is made of; `files` says what their fields are."""
+"""A credit as a header and one row a trajectory, which a credit file is made of; `files` says what their fields are.
+
+A row holds the trajectory itself and arrays; `json_row` makes JSON values of it.
+"""
 
 from __future__ import annotations
 
@@ -60,23 +63,35 @@ def rows_of(credit: Credit, plan: UnitsPlan) -> Iterator[dict[str, Any]]:
             raise DataError(f"part {name!r} holds {part[~np.isfinite(part)][0]}; a credit file keeps finite numbers")
     for n, piece in enumerate(split_units(units, plan)):
         s = slice(end_N[n - 1] if n else 0, end_N[n])
-        trajectory = units.batch.trajectories[n]
         row: dict[str, Any] = {
-            "trajectory": to_record(trajectory, where(n, trajectory)),
-            "advantage": credit.advantage_S[s].tolist(),
+            "trajectory": units.batch.trajectories[n],
+            "advantage": credit.advantage_S[s],
         }
         if not known.all():
-            row["known"] = known[s].tolist()
+            row["known"] = known[s]
         if not train.all():
-            row["train"] = train[s].tolist()
+            row["train"] = train[s]
         if credit.train_T is not None:
-            row["train_tokens"] = credit.train_T[token_end_N[n - 1] if n else 0 : token_end_N[n]].tolist()
+            row["train_tokens"] = credit.train_T[token_end_N[n - 1] if n else 0 : token_end_N[n]]
         if credit.parts:
-            row["parts"] = {name: part[s].tolist() for name, part in credit.parts.items()}
+            row["parts"] = {name: part[s] for name, part in credit.parts.items()}
         row |= {"tokens": piece.tokens, "step": piece.step}
         if piece.columns:
             row["columns"] = piece.columns
         yield row
+
+
+def json_row(n: int, row: dict[str, Any]) -> dict[str, Any]:
+    """JSON values of row ``n``.
+
+    Raises:
+        DataError: the trajectory holds what JSON cannot keep.
+    """
+    out = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in row.items()}
+    out["trajectory"] = to_record(row["trajectory"], where(n, row["trajectory"]))
+    if "parts" in row:
+        out["parts"] = {name: part.tolist() for name, part in row["parts"].items()}
+    return out
 
 
 def _keepable(value: Any, at: str) -> Any:

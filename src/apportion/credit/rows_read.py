@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +15,7 @@ from apportion.credit.rows import SCHEMA
 from apportion.data import Batch, Trajectory
 from apportion.data.record import from_record
 from apportion.errors import DataError, FormatError
-from apportion.numerics import Array, FloatArray
+from apportion.numerics import Array, FloatArray, IntArray
 
 HEADER_FIELDS = {
     "schema": str,
@@ -85,7 +86,8 @@ def credit_from(header: dict[str, Any], rows: Iterable[tuple[str, Any]], path: s
     for at, row in rows:
         if not isinstance(row, dict) or "trajectory" not in row or "advantage" not in row:
             raise FormatError(f"{at}: no trajectory with its advantage; write the file again")
-        trajectories.append(from_record(row["trajectory"], at))
+        trajectory = row["trajectory"]
+        trajectories.append(trajectory if isinstance(trajectory, Trajectory) else from_record(trajectory, at))
         piece = _piece(row, at)
         size = len(piece.step)
         pieces.append(piece)
@@ -96,7 +98,7 @@ def credit_from(header: dict[str, Any], rows: Iterable[tuple[str, Any]], path: s
         for name in flags:
             flags[name].append(_flags(row.get(name), size, f"{at}: {name}"))
         if row.get("train_tokens") is not None:
-            length = sum(run[1] for run in piece.tokens)
+            length = int(piece.tokens[:, 1].sum())
             tokens.append(_flags(row["train_tokens"], length, f"{at}: train_tokens", "token"))
     if len(trajectories) != header["trajectories"]:
         raise FormatError(
@@ -136,35 +138,52 @@ def credit_from(header: dict[str, Any], rows: Iterable[tuple[str, Any]], path: s
 
 
 def _piece(row: dict[str, Any], at: str) -> UnitsPiece:
-    tokens, step, columns = row.get("tokens"), row.get("step"), row.get("columns") or {}
-    whole = isinstance(tokens, list) and all(
-        isinstance(run, list) and len(run) == 2 and all(_is_int(x) for x in run) for run in tokens
-    )
-    if not whole or not isinstance(step, list) or not all(_is_int(x) for x in step) or not isinstance(columns, dict):
+    tokens, step, columns = _pairs(row.get("tokens")), _whole(row.get("step")), row.get("columns") or {}
+    if tokens is None or step is None or not isinstance(columns, dict):
         raise FormatError(f"{at}: tokens must be [unit, length] pairs and step whole numbers; write the file again")
-    assert isinstance(tokens, list)
     return UnitsPiece(tokens, step, columns)
 
 
+def _pairs(values: Any) -> IntArray | None:
+    """Pairs of whole numbers as (N, 2), None where they are something else."""
+    if isinstance(values, list):
+        if not set(map(type, values)) <= {list} or not set(map(len, values)) <= {2}:
+            return None
+        values = list(itertools.chain.from_iterable(values))
+    whole = _whole(values)
+    return None if whole is None else whole.reshape(-1, 2)
+
+
+def _whole(values: Any) -> IntArray | None:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+        return values.astype(np.int64)
+    if isinstance(values, list) and set(map(type, values)) <= {int} and max(map(abs, values), default=0) < 2**62:
+        return np.array(values, dtype=np.int64)
+    return None
+
+
 def _floats(values: Any, size: int, at: str) -> FloatArray:
-    if not isinstance(values, list) or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in values):
+    listed = isinstance(values, list) and set(map(type, values)) <= {int, float}
+    listed = listed or (isinstance(values, np.ndarray) and values.dtype.kind == "f")
+    if not listed:
         raise FormatError(f"{at} must be a list of numbers; write the file again")
     if len(values) != size:
         raise FormatError(f"{at} has {len(values)} entries for {size} units; give one per unit")
-    return np.array(values, dtype=np.float64)
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise FormatError(f"{at} holds an integer that no float can hold; write the file again") from None
 
 
 def _flags(values: Any, size: int, at: str, per: str = "unit") -> Array:
     if values is None:
         return np.ones(size, dtype=bool)
-    if not isinstance(values, list) or len(values) != size or not all(isinstance(x, bool) for x in values):
+    listed = isinstance(values, list) and set(map(type, values)) <= {bool}
+    listed = listed or (isinstance(values, np.ndarray) and values.dtype.kind == "b")
+    if not listed or len(values) != size:
         raise FormatError(f"{at} must be {size} booleans, one per {per}; write the file again")
     return np.array(values, dtype=bool)
 
 
 def _joined(arrays: list[Any]) -> Array:
     return np.concatenate(arrays) if arrays else np.zeros(0)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62

@@ -9,6 +9,7 @@ then what the policy sampled (``sampled_T``). Letters cancel: ``group_of_N[traj_
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,10 @@ from apportion.data.layout import laid_out
 from apportion.data.trajectory import Trajectory
 from apportion.data.words import words
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray
+
+_TEXTS = 4096
+"""Texts whose bytes are gathered before they are digested."""
+_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +180,21 @@ def _digest_array(digest: Any, name: str, array: Array) -> None:
 
 def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
     """Lengths first, so that no two lists of texts run together to the same bytes."""
-    for text in texts:
+    told, rest = _Told(name), iter(texts)
+    while some := b"".join(map(told.__getitem__, itertools.islice(rest, _TEXTS))):
+        digest.update(some)
+
+
+class _Told(dict[str, bytes]):
+    """What is digested of a text. Words recur, so those of some thousand short ones are kept."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name.encode()
+
+    def __missing__(self, text: str) -> bytes:
         encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(f"{name} {len(encoded)}:".encode())
-        digest.update(encoded)
+        out = b"%b %d:%b" % (self._name, len(encoded), encoded)
+        if len(text) < 64 and len(self) < _KEPT:
+            self[text] = out
+        return out

@@ -33,6 +33,11 @@ def check_columns(pa: ModuleType, schema: Any, path: str | os.PathLike[str], kin
         )
     check_schema(metadata[KEY].decode("utf-8", "replace"), str(path))
     _known(schema.names, schema_of(pa).names, f"{path}: ")
+    check_steps(pa, schema, path)
+
+
+def check_steps(pa: ModuleType, schema: Any, path: str | os.PathLike[str]) -> None:
+    """Raise unless there is a column of steps with fields of ours."""
     if "steps" not in schema.names:
         raise FormatError(f"{path}: there is no column 'steps'; a trajectory needs its steps")
     steps = schema.field("steps").type
@@ -99,10 +104,10 @@ def _fields(
 def _values(array: Any, kind: str) -> list[Any]:
     if kind == "named":
         return _pairs(array)
-    return _views(array) if kind in TOKENS else list(array.to_pylist())
+    return views(array) if kind in TOKENS else list(array.to_pylist())
 
 
-def _views(lists: Any) -> list[Any]:
+def views(lists: Any) -> list[Any]:
     """One NumPy view per list; None where the list is null."""
     flat = lists.flatten()
     if flat.null_count:  # never in files of ours; as lists, so that the row at fault can be named
@@ -118,7 +123,7 @@ def _views(lists: Any) -> list[Any]:
 def _pairs(lists: Any) -> list[list[tuple[Any, Any]] | None]:
     """Names with their arrays; None where the list is null."""
     names, values = lists.flatten().flatten()
-    pairs = list(zip(names.to_pylist(), _views(values), strict=True))
+    pairs = list(zip(names.to_pylist(), views(values), strict=True))
     out, first = [], 0
     for size in lists.value_lengths().to_pylist():
         out.append(None if size is None else pairs[first : first + size])

@@ -93,7 +93,7 @@ def _filled(
 ) -> Any:
     """One column of all steps or trajectories."""
     if kind in TOKENS:
-        return _lists(pa, values, type)
+        return lists_of(pa, values, type)
     if kind == "named":
         return _named(pa, values, type)
     if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
@@ -103,7 +103,7 @@ def _filled(
     return pa.array(values, type=type)
 
 
-def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
+def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
     told = [array for array in arrays if array is not None]
     if not told:
@@ -111,10 +111,13 @@ def _lists(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     offset = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if array is None else array.size for array in arrays], out=offset[1:])
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
-    dtype = {pa.int32(): np.int32, pa.float32(): np.float32, pa.float64(): np.float64}[kind.value_type]
+    dtype = kind.value_type.to_pandas_dtype()
     with np.errstate(over="raise", under="raise"):  # see `narrow`
         numbers = np.concatenate(told, dtype=dtype, casting="same_kind")
-    values = pa.Array.from_buffers(kind.value_type, len(numbers), [None, pa.py_buffer(numbers)])
+    if dtype is np.bool_:
+        values = pa.array(numbers)  # Arrow has eight of them in a byte
+    else:
+        values = pa.Array.from_buffers(kind.value_type, len(numbers), [None, pa.py_buffer(numbers)])
     if len(told) == len(arrays):
         return pa.Array.from_buffers(kind, len(arrays), [None, pa.py_buffer(offset)], children=[values])
     absent = np.array([array is None for array in arrays] + [False])
@@ -128,7 +131,7 @@ def _named(pa: ModuleType, held: Sequence[Mapping[str, Any]], kind: Any) -> Any:
         return pa.nulls(len(held), kind)
     struct = kind.value_type
     names = pa.array([name for arrays in held for name in arrays], type=pa.string())
-    values = _lists(pa, [array for arrays in held for array in arrays.values()], struct.field("values").type)
+    values = lists_of(pa, [array for arrays in held for array in arrays.values()], struct.field("values").type)
     offset = np.append(0, np.cumsum(size)).astype(np.int32)
     absent = np.array([n == 0 for n in size] + [False])
     entries = pa.StructArray.from_arrays([names, values], fields=list(struct))

@@ -7,7 +7,7 @@ bytes of a float repeat, whole floats do not) under LZ4, text under Zstandard; d
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -79,12 +79,13 @@ def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], nar
 
 
 @contextmanager
-def parquet_writer(path: str | os.PathLike[str], schema: Any = None) -> Iterator[Any]:
+def parquet_writer(path: str | os.PathLike[str], schema: Any = None, more: Sequence[str] = ()) -> Iterator[Any]:
     """A `pyarrow.parquet.ParquetWriter` for record batches of our schema; the file is whole or absent.
 
     Args:
         path: where to.
-        schema: what `schema_of` made; None is what holds any rollouts.
+        schema: what `schema_of` made, with further columns if need be; None is what holds any rollouts.
+        more: leaves of further columns whose values recur.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -100,7 +101,7 @@ def parquet_writer(path: str | os.PathLike[str], schema: Any = None) -> Iterator
             schema,
             compression={name: _COMPRESSION.get(kinds.get(name, ""), "zstd") for name in _leaves(pa, pq, schema)},
             column_encoding={name: _ENCODING[kind] for name, kind in kinds.items()},
-            use_dictionary=["group", *(f"steps.list.element.{name}" for name in REPETITIVE)],
+            use_dictionary=["group", *(f"steps.list.element.{name}" for name in REPETITIVE), *more],
             write_statistics=["id", "group", "outcome"],
             write_batch_size=2**16,
         ) as writer,

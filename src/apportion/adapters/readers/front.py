@@ -263,9 +263,10 @@ def _head(path: Path) -> tuple[Head, str]:
         return Head(start, ()), UTF_16
     if start.startswith(PARQUET):
         columns = columns_of(path)
+        if {"advantage", "tokens_unit"} <= set(columns):  # beside those of rollouts
+            return Head(start, ()), CREDIT
         rows = itertools.islice(stream_rows(path), FIRST)
-        ours = CREDIT if {"advantage", "tokens_unit", "trajectory_json"} <= set(columns) else ""
-        return Head(start, tuple(item.value for item in rows if isinstance(item, Item)), columns), ours
+        return Head(start, tuple(item.value for item in rows if isinstance(item, Item)), columns), ""
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")):
         return Head(start, ()), f"the file is not JSON (it starts with {start[:8]!r})"
     records: list[Any] = []
