@@ -118,10 +118,11 @@ def test_bad_rows_are_named_or_left_out(folder):
     assert skipped.count == 1
 
 
-def test_a_bad_trajectory_leaves_no_file(folder):
+def test_a_bad_trajectory_leaves_no_file(folder, capfd):
     with pytest.raises(DataError, match=r"^trajectory 1: no steps"):
         write("a.arrow", [Trajectory([Step(action="a")]), Trajectory([])])
     assert list(folder.iterdir()) == []
+    assert capfd.readouterr().err == ""  # of what Arrow had not yet given to the file
 
 
 def test_without_pyarrow(folder, monkeypatch):

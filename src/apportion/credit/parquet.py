@@ -133,16 +133,13 @@ def _rows(pa: ModuleType, file: Any, path: str | os.PathLike[str]) -> Iterator[t
     while True:
         try:
             batch = next(batches, None)
-            rows = (
-                []
-                if batch is None
-                else list(zip(_trajectories(pa, batch, path, number), _credit(pa, batch), strict=True))
-            )
+            trajectories = [] if batch is None else _trajectories(pa, batch, path, number)
+            credits = [] if batch is None else _credit(pa, batch)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FormatError(f"{path}, from row {number} on: damaged ({first_line(error)})") from None
         if batch is None:
             return
-        for trajectory, credit in rows:
+        for trajectory, credit in zip(trajectories, credits, strict=True):
             at = f"{path}, row {number}"
             yield at, _row(trajectory, credit, at)
             number += 1

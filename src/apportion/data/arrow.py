@@ -66,11 +66,13 @@ def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], nar
     with atomic_write(path) as file:
         # a record batch is a hundred pieces, most of them a few bytes: Python's file would be called for each
         gathered = pa.BufferedOutputStream(pa.PythonFile(file, "w"), GATHERED)
-        with ipc.new_file(gathered, schema) as writer:
-            for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
-                writer.write_batch(batch)
-                count += batch.num_rows
-        gathered.flush()
+        try:
+            with ipc.new_file(gathered, schema) as writer:
+                for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
+                    writer.write_batch(batch)
+                    count += batch.num_rows
+        finally:
+            gathered.detach()  # writes the rest; left alone, it would try to when the file is closed, and complain
     return count
 
 

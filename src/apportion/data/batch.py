@@ -25,6 +25,7 @@ from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 _TEXTS = 4096
 """Texts whose bytes are gathered before they are digested."""
 _KEPT = 1 << 14
+"""Short texts whose bytes are kept, for when they come again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,7 +187,7 @@ def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
 
 
 class _Told(dict[str, bytes]):
-    """What is digested of a text. Words recur, so those of some thousand short ones are kept."""
+    """What is digested of a text, by the text: words recur."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

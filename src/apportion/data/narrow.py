@@ -39,6 +39,8 @@ def narrowed(write: Callable[[frozenset[str]], Written], trajectories: Iterable[
 def _narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
     if not isinstance(trajectories, Batch | Sequence):
         return frozenset()
+    if isinstance(trajectories, Batch) and not trajectories.has_ids_N.any():  # then there are none
+        return frozenset()
     names = [name for name, kind in STEP_COLUMNS.items() if kind in ("floats", "named")]
     return frozenset(name for name in names if _short(_column(trajectories, name)))
 
