@@ -1,4 +1,7 @@
-"""Writing rollouts with token ids and log-probabilities, against pyarrow given Python lists, and NumPy's own file."""
+"""Writing rollouts with token ids and log-probabilities, against pyarrow given Python lists, and NumPy's own file.
+
+Credit files have no peer: their time is held to what grows with the tokens.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from apportion.assign import assign
 from apportion.bench.speed.compare import Comparison, Contender, Peer
 from apportion.bench.speed.registry import Setting, case
+from apportion.credit import Credit, read_credit, write_credit
 from apportion.data import Batch, Step, Trajectory, read, write
 from apportion.numerics import Array
+from apportion.units import by_step, by_token
 
 LISTS = "pyarrow from lists"
 TOKENS = 2_000_000
+CREDITED = 500_000
+STEEPEST = 2.4
+"""Growth when the input doubles: 2 is linear, the rest is noise."""
 
 
 @case("writing")
@@ -29,6 +38,11 @@ def writing_cases(setting: Setting) -> Iterator[Comparison]:
             ("Arrow IPC", ".arrow", 20.0, 2.5),
         ):
             yield _written(name, Path(folder), ending, batch, half, floor, ceiling)
+        tokens = CREDITED // (8 if setting.quick else 1)
+        for level in (by_step, by_token):
+            yield from _credit(
+                Path(folder), *(assign("reinforce_pp", level(_rollouts(n))) for n in (tokens, tokens // 2))
+            )
 
 
 def _written(
@@ -54,6 +68,28 @@ def _written(
         },
         tolerance=0.0,
     )
+
+
+def _credit(folder: Path, credit: Credit, half: Credit) -> Iterator[Comparison]:
+    path, small = folder / "credit.parquet", folder / "half.parquet"
+    write_credit(small, half)
+    jobs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "writing credit": (lambda: write_credit(path, credit), lambda: write_credit(small, half)),
+        "reading credit": (lambda: read_credit(path), lambda: read_credit(small)),
+    }
+    for kernel, (run, run_half) in jobs.items():
+        yield Comparison(
+            kernel=f"{kernel}, Parquet",
+            batch=f"{len(credit.units.batch)} rollouts, by {credit.units.level}",
+            items=len(credit.units.batch.ids_T),
+            item="token",
+            peers={},
+            contenders={
+                kernel.partition(" ")[0]: Contender(
+                    run=run, value=lambda x: x, half=run_half, steepest=STEEPEST, compiled=False
+                )
+            },
+        )
 
 
 def _from_lists(batch: Batch, path: Path) -> Peer | str:
