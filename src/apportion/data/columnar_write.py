@@ -17,6 +17,11 @@ from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
 from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import DataError
 
+_DTYPE: dict[str, type[np.generic]] = {
+    "int32": np.int32, "int64": np.int64, "float": np.float32, "double": np.float64, "bool": np.bool_
+}  # fmt: skip
+"""By Arrow's name; its own `to_pandas_dtype` wants pandas in the oldest version."""
+
 
 def record_batches(
     pa: ModuleType, schema: Any, trajectories: Iterable[Trajectory], *, rows: int, weight: int
@@ -111,7 +116,7 @@ def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     offset = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if array is None else array.size for array in arrays], out=offset[1:])
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
-    dtype = kind.value_type.to_pandas_dtype()
+    dtype = _DTYPE[str(kind.value_type)]
     with np.errstate(over="raise", under="raise"):  # see `narrow`
         numbers = np.concatenate(told, dtype=dtype, casting="same_kind")
     if dtype is np.bool_:
