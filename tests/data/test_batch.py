@@ -273,10 +273,9 @@ class TestFingerprint:
         assert random_batch(5).fingerprint() == random_batch(5).fingerprint()
         assert random_batch(5).fingerprint() != random_batch(6).fingerprint()
 
-    @pytest.mark.parametrize(("at_once", "kept"), [(1, 0), (3, 2), (4096, 1 << 14)])
-    def test_texts_are_digested_one_after_the_other(self, monkeypatch, at_once, kept):
+    @pytest.mark.parametrize("at_once", [1, 3, 4096])
+    def test_texts_are_digested_one_after_the_other(self, monkeypatch, at_once):
         monkeypatch.setattr(batch_module, "_TEXTS", at_once)
-        monkeypatch.setattr(batch_module, "_KEPT", kept)
         texts = ["a", "", "é", "a", "\ud800", "x" * 63, "x" * 64, "x" * 63, "鍵 🦊", "", "a", "10:"] * 2
         want, got = hashlib.blake2b(), hashlib.blake2b()
         for text in texts:

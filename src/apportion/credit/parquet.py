@@ -11,21 +11,19 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from apportion.data import Batch
-from apportion.data.columnar import first_line, schema_of
+from apportion.data.columnar import arrow, first_line, schema_of
 from apportion.data.columnar_read import check_steps, found, views
 from apportion.data.columnar_write import lists_of, record_batches
 from apportion.data.jsonl import parse
 from apportion.data.narrow import narrowed
-from apportion.data.parquet import parquet_writer
+from apportion.data.parquet import ROWS, WEIGHT, parquet_writer
 from apportion.data.record import to_json
-from apportion.errors import FormatError, missing_extra
+from apportion.errors import FormatError
 
 KEY = b"apportion.credit"
 MAGIC = b"PAR1"
 OLD = "trajectory_json"
 """Where the first files hold the rollout, as JSON text; they are still read."""
-ROWS, WEIGHT = 1024, 1 << 22
-"""A row group ends at this many trajectories, or at this many of their tokens and characters."""
 
 
 def is_parquet(file: BinaryIO) -> bool:
@@ -53,7 +51,7 @@ def _write(
     batch: Batch,
     narrow: Collection[str],
 ) -> None:
-    pa, _ = _arrow("writing Parquet", instead="give a name that ends in .jsonl")
+    pa, _ = arrow("writing Parquet", "parquet")
     rollouts, ours = schema_of(pa, narrow), _schema(pa, parts)
     schema = pa.schema([*rollouts, *ours], metadata={KEY: header.encode("utf-8")})
     first = 0
@@ -71,7 +69,7 @@ def read_rows(path: str | os.PathLike[str], raw: BinaryIO) -> tuple[str, Iterato
     Raises:
         FormatError: damaged, or not a credit file.
     """
-    pa, pq = _arrow("reading Parquet")
+    pa, pq = arrow("reading Parquet", "parquet")
     try:
         file = pq.ParquetFile(raw)
     except (pa.ArrowException, OSError) as error:
@@ -181,12 +179,3 @@ def _row(trajectory: Any, row: dict[str, Any], at: str) -> dict[str, Any]:
     if text is not None:
         row["columns"] = parse(str(text).encode("utf-8"), f"{at}: columns_json")
     return row
-
-
-def _arrow(what: str, *, instead: str = "") -> tuple[ModuleType, ModuleType]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise missing_extra(what, "pyarrow", "parquet", instead=instead) from None
-    return pa, pq

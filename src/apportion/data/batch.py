@@ -22,10 +22,8 @@ from apportion.data.trajectory import Trajectory
 from apportion.data.words import words
 from apportion.numerics import Array, BoolArray, FloatArray, IntArray
 
-_TEXTS = 4096
-"""Texts whose bytes are gathered before they are digested."""
-_KEPT = 1 << 14
-"""Short texts whose bytes are kept, for when they come again."""
+_TEXTS = 1 << 14
+"""Texts that are digested together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,21 +179,10 @@ def _digest_array(digest: Any, name: str, array: Array) -> None:
 
 def _digest_texts(digest: Any, name: str, texts: Iterable[str]) -> None:
     """Lengths first, so that no two lists of texts run together to the same bytes."""
-    told, rest = _Told(name), iter(texts)
-    while some := b"".join(map(told.__getitem__, itertools.islice(rest, _TEXTS))):
-        digest.update(some)
-
-
-class _Told(dict[str, bytes]):
-    """What is digested of a text, by the text: words recur."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name.encode()
-
-    def __missing__(self, text: str) -> bytes:
-        encoded = text.encode("utf-8", "surrogatepass")
-        out = b"%b %d:%b" % (self._name, len(encoded), encoded)
-        if len(text) < 64 and len(self) < _KEPT:
-            self[text] = out
-        return out
+    rest = iter(texts)
+    while some := list(itertools.islice(rest, _TEXTS)):
+        told = dict.fromkeys(some, b"")  # words recur
+        for text in told:
+            encoded = text.encode("utf-8", "surrogatepass")
+            told[text] = f"{name} {len(encoded)}:".encode() + encoded
+        digest.update(b"".join(map(told.__getitem__, some)))

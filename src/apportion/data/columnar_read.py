@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from apportion.data.columnar import KEY, OLD_COLUMNS, STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of, schema_of
+from apportion.data.columnar import (
+    KEY,
+    OLD_COLUMNS,
+    STEP_COLUMNS,
+    TOKENS,
+    TRAJECTORY_COLUMNS,
+    column_of,
+    first_line,
+    schema_of,
+)
 from apportion.data.jsonl import check_schema, parse
 from apportion.data.record import from_record, looks_like
 from apportion.data.trajectory import Trajectory
@@ -78,10 +87,8 @@ def _records(pa: ModuleType, batch: Any) -> list[dict[str, Any]]:
         {field.name: field.type for field in ours},
         batch.num_rows,
     )
-    first = 0
-    for row, size in zip(rows, nested.value_lengths().to_pylist(), strict=True):
-        row["steps"] = None if size is None else steps[first : first + size]
-        first += size or 0
+    for row, own in zip(rows, _parts(nested, steps), strict=True):
+        row["steps"] = own
     return rows
 
 
@@ -112,7 +119,11 @@ def views(lists: Any) -> list[Any]:
     flat = lists.flatten()
     if flat.null_count:  # never in files of ours; as lists, so that the row at fault can be named
         return list(lists.to_pylist())
-    values = flat.to_numpy(zero_copy_only=False)
+    return _parts(lists, flat.to_numpy(zero_copy_only=False))
+
+
+def _parts(lists: Any, values: Any) -> list[Any]:
+    """What of the values, which stand end to end, is in each list; None where the list is null."""
     out, first = [], 0
     for size in lists.value_lengths().to_pylist():
         out.append(None if size is None else values[first : first + size])
@@ -123,12 +134,7 @@ def views(lists: Any) -> list[Any]:
 def _pairs(lists: Any) -> list[list[tuple[Any, Any]] | None]:
     """Names with their arrays; None where the list is null."""
     names, values = lists.flatten().flatten()
-    pairs = list(zip(names.to_pylist(), views(values), strict=True))
-    out, first = [], 0
-    for size in lists.value_lengths().to_pylist():
-        out.append(None if size is None else pairs[first : first + size])
-        first += size or 0
-    return out
+    return _parts(lists, list(zip(names.to_pylist(), views(values), strict=True)))
 
 
 def _trajectory(fields: dict[str, Any], at: str) -> Trajectory:
@@ -153,6 +159,17 @@ def _by_name(columns: str | list[tuple[Any, Any]], at: str) -> Any:
     if len(out) < len(columns):
         raise FormatError(f"{at}: columns holds a name twice; give each per-token column a name of its own")
     return out
+
+
+def renewed(pa: ModuleType, old: Any, path: str | os.PathLike[str]) -> Any:
+    """The array of ``columns`` for one of `OLD_COLUMNS`."""
+    at = f"{path}: {OLD_COLUMNS}"
+    told = [None if text is None else parse(text.encode("utf-8"), at) for text in old.to_pylist()]
+    try:
+        held = [None if named is None else [{"name": k, "values": v} for k, v in named.items()] for named in told]
+        return pa.array(held, type=schema_of(pa).field("steps").type.value_type.field("columns").type)
+    except (AttributeError, TypeError, pa.ArrowException) as error:
+        raise FormatError(f"{at} should hold lists of numbers by name ({first_line(error)})") from None
 
 
 def _unpack(fields: dict[str, Any], name: str, at: str) -> None:

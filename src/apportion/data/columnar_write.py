@@ -113,8 +113,6 @@ def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
     told = [array for array in arrays if array is not None]
     if not told:
         return pa.nulls(len(arrays), kind)
-    offset = np.zeros(len(arrays) + 1, dtype=np.int32)
-    np.cumsum([0 if array is None else array.size for array in arrays], out=offset[1:])
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
     dtype = _DTYPE[str(kind.value_type)]
     with np.errstate(over="raise", under="raise"):  # see `narrow`
@@ -123,24 +121,26 @@ def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
         values = pa.array(numbers)  # Arrow has eight of them in a byte
     else:
         values = pa.Array.from_buffers(kind.value_type, len(numbers), [None, pa.py_buffer(numbers)])
-    if len(told) == len(arrays):
-        return pa.Array.from_buffers(kind, len(arrays), [None, pa.py_buffer(offset)], children=[values])
-    absent = np.array([array is None for array in arrays] + [False])
-    return pa.ListArray.from_arrays(pa.array(offset, mask=absent), values, type=kind)
+    return _nested(pa, [None if array is None else array.size for array in arrays], values, kind)
+
+
+def _nested(pa: ModuleType, size: Sequence[int | None], values: Any, kind: Any) -> Any:
+    """The values, which stand end to end, as lists of these sizes; null where the size is None."""
+    offset = np.zeros(len(size) + 1, dtype=np.int32)
+    np.cumsum([n or 0 for n in size], out=offset[1:])
+    absent = np.array([n is None for n in size] + [False])
+    return pa.ListArray.from_arrays(pa.array(offset, mask=absent if absent.any() else None), values, type=kind)
 
 
 def _named(pa: ModuleType, held: Sequence[Mapping[str, Any]], kind: Any) -> Any:
     """A column of arrays by name; null where there are none."""
-    size = list(map(len, held))
-    if not any(size):
+    if not any(held):
         return pa.nulls(len(held), kind)
     struct = kind.value_type
     names = pa.array([name for arrays in held for name in arrays], type=pa.string())
     values = lists_of(pa, [array for arrays in held for array in arrays.values()], struct.field("values").type)
-    offset = np.append(0, np.cumsum(size)).astype(np.int32)
-    absent = np.array([n == 0 for n in size] + [False])
     entries = pa.StructArray.from_arrays([names, values], fields=list(struct))
-    return pa.ListArray.from_arrays(pa.array(offset, mask=absent), entries, type=kind)
+    return _nested(pa, [len(arrays) or None for arrays in held], entries, kind)
 
 
 def _cell(value: Any, name: str, kind: str, at: Callable[[int], str], n: int) -> Any:

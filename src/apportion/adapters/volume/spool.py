@@ -15,9 +15,9 @@ import numpy as np
 
 from apportion.adapters.volume.chunks import batches, groups_of, joined, open_parquet
 from apportion.adapters.volume.groups import group_digest
-from apportion.data.columnar import OLD_COLUMNS, arrow, first_line, schema_of
+from apportion.data.columnar import OLD_COLUMNS, arrow, schema_of
+from apportion.data.columnar_read import renewed
 from apportion.data.columnar_write import record_batches
-from apportion.data.jsonl import parse
 from apportion.errors import FormatError
 from apportion.numerics import IntArray
 
@@ -106,7 +106,7 @@ def aligned(pa: Any, schema: Any, batch: Any, path: str) -> Any:
     flat = steps.flatten()
     given = dict(zip([field.name for field in flat.type], flat.flatten(), strict=True))
     if OLD_COLUMNS in given:
-        given["columns"] = _renewed(pa, given[OLD_COLUMNS], nested.value_type.field("columns").type, path)
+        given["columns"] = renewed(pa, given[OLD_COLUMNS], path)
     inner = [
         given[field.name].cast(field.type) if field.name in given else pa.nulls(len(flat), field.type)
         for field in nested.value_type
@@ -119,17 +119,6 @@ def aligned(pa: Any, schema: Any, batch: Any, path: str) -> Any:
             columns[field.name] = batch.column(field.name).cast(field.type)
     arrays = [columns.get(field.name, pa.nulls(len(batch), field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _renewed(pa: Any, old: Any, kind: Any, path: str) -> Any:
-    """Per-token columns by name, which old files hold as JSON text."""
-    at = f"{path}: {OLD_COLUMNS}"
-    told = [None if text is None else parse(text.encode("utf-8"), at) for text in old.to_pylist()]
-    try:
-        held = [None if named is None else [{"name": k, "values": v} for k, v in named.items()] for named in told]
-        return pa.array(held, type=kind)
-    except (AttributeError, TypeError, pa.ArrowException) as error:
-        raise FormatError(f"{at} should hold lists of numbers by name ({first_line(error)})") from None
 
 
 def _runs(pa: Any, parts: Iterable[Any]) -> Iterator[Any]:

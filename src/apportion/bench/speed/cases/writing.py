@@ -72,6 +72,7 @@ def _written(
 
 def _credit(folder: Path, credit: Credit, half: Credit) -> Iterator[Comparison]:
     path, small = folder / "credit.parquet", folder / "half.parquet"
+    write_credit(path, credit)
     write_credit(small, half)
     jobs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "writing credit": (lambda: write_credit(path, credit), lambda: write_credit(small, half)),
@@ -85,9 +86,7 @@ def _credit(folder: Path, credit: Credit, half: Credit) -> Iterator[Comparison]:
             item="token",
             peers={},
             contenders={
-                kernel.partition(" ")[0]: Contender(
-                    run=run, value=lambda x: x, half=run_half, steepest=STEEPEST, compiled=False
-                )
+                "file": Contender(run=run, value=lambda x: x, half=run_half, steepest=STEEPEST, compiled=False)
             },
         )
 
