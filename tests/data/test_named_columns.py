@@ -168,3 +168,14 @@ def test_old_and_new_in_one_file_are_refused(folder):
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), "b.parquet")
     with pytest.raises(FormatError, match="both 'columns' and 'columns_json'; keep one of them"):
         read("b.parquet")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["mask", "prm"])
+@pytest.mark.parametrize("place", range(3))
+def test_one_number_that_32_bits_do_not_hold_is_found_in_any_column_of_any_step(folder, ending, name, place):
+    steps = [{"mask": np.zeros(4), "prm": np.ones(4)} for _ in range(3)]
+    steps[place][name][place] = 0.1
+    rollouts = [Trajectory([step(4, **columns) for columns in steps], id="a")]
+    write(f"a.{ending}", rollouts)
+    assert_same_trajectories(read(f"a.{ending}"), rollouts)

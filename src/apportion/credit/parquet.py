@@ -18,6 +18,7 @@ from apportion.data.jsonl import parse
 from apportion.data.narrow import narrowed
 from apportion.data.parquet import ROWS, WEIGHT, parquet_writer
 from apportion.data.record import to_json
+from apportion.data.room import kept_room
 from apportion.errors import FormatError
 
 KEY = b"apportion.credit"
@@ -55,8 +56,8 @@ def _write(
     rollouts, ours = schema_of(pa, narrow), _schema(pa, parts)
     schema = pa.schema([*rollouts, *ours], metadata={KEY: header.encode("utf-8")})
     first = 0
-    with parquet_writer(path, schema, _numbers(parts)) as writer:
-        for columns in record_batches(pa, rollouts, batch, rows=ROWS, weight=WEIGHT):
+    with kept_room() as room, parquet_writer(path, schema, _numbers(parts)) as writer:
+        for columns in record_batches(pa, rollouts, batch, rows=ROWS, weight=WEIGHT, room=room):
             mine = rows[first : first + columns.num_rows]
             arrays = [*columns.columns, *(_column(pa, field, mine, first) for field in ours)]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -14,6 +14,7 @@ from apportion.data.columnar_read import check_columns, found
 from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
 from apportion.data.narrow import narrowed
+from apportion.data.room import kept_room
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
 from apportion.errors import FormatError
@@ -63,12 +64,12 @@ def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], nar
     pa, ipc = arrow("writing Arrow IPC", "ipc")
     schema = schema_of(pa, narrow)
     count = 0
-    with atomic_write(path) as file:
+    with kept_room() as room, atomic_write(path) as file:
         # a record batch is a hundred pieces, most of them a few bytes: Python's file would be called for each
         gathered = pa.BufferedOutputStream(pa.PythonFile(file, "w"), GATHERED)
         try:
             with ipc.new_file(gathered, schema) as writer:
-                for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
+                for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT, room=room):
                     writer.write_batch(batch)
                     count += batch.num_rows
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,13 @@ from apportion.data.batch import Batch
 from apportion.data.check import check_trajectory, where
 from apportion.data.columnar import STEP_COLUMNS, TOKENS, TRAJECTORY_COLUMNS, column_of
 from apportion.data.record import NAMED, by_name, check_json, to_json, to_record
+from apportion.data.room import Room
 from apportion.data.trajectory import Step, Trajectory
 from apportion.errors import DataError
+from apportion.numerics import Array
+
+Empty = Callable[[int, type[np.generic]], Array]
+"""An array of this many numbers, of any value."""
 
 _DTYPE: dict[str, type[np.generic]] = {
     "int32": np.int32, "int64": np.int64, "float": np.float32, "double": np.float64, "bool": np.bool_
@@ -24,15 +30,23 @@ _DTYPE: dict[str, type[np.generic]] = {
 
 
 def record_batches(
-    pa: ModuleType, schema: Any, trajectories: Iterable[Trajectory], *, rows: int, weight: int
+    pa: ModuleType,
+    schema: Any,
+    trajectories: Iterable[Trajectory],
+    *,
+    rows: int,
+    weight: int,
+    room: Room | None = None,
 ) -> Iterator[Any]:
     """Batches of up to ``rows`` trajectories, or of about ``weight`` tokens and characters.
 
-    They are checked on the way, but for those of a `Batch`, which were when it was built.
+    They are checked on the way, but for those of a `Batch`, which were when it was built. With a ``room``, the numbers
+    of a batch stand where those of the last one stood: for who is done with it before the next.
 
     Raises:
         DataError: a trajectory breaks a precondition.
     """
+    form = _Form(pa, schema, room)
     checked = isinstance(trajectories, Batch)
     waiting: list[Trajectory] = []
     first = heavy = 0
@@ -42,103 +56,119 @@ def record_batches(
         waiting.append(trajectory)
         heavy += _weight(trajectory)
         if len(waiting) >= rows or heavy >= weight:
-            yield _batch(pa, schema, waiting, first)
+            yield form.filled(waiting, first)
             waiting, first, heavy = [], n + 1, 0
     if waiting:
-        yield _batch(pa, schema, waiting, first)
+        yield form.filled(waiting, first)
 
 
-def _batch(pa: ModuleType, schema: Any, trajectories: Sequence[Trajectory], first: int) -> Any:
-    try:
-        return _columns(pa, schema, trajectories, first, [None] * len(trajectories))
-    except UnicodeEncodeError:  # one of them holds half a surrogate pair; that is rare, and known once it was tried
-        named = [(where(first + n, trajectory), trajectory) for n, trajectory in enumerate(trajectories)]
-        exact = [None if _is_utf8(trajectory) else to_json(to_record(trajectory, at), at) for at, trajectory in named]
-        return _columns(pa, schema, trajectories, first, exact)
+class _Form:
+    """Makes record batches of one schema; what that says of each column is looked up once for all of them."""
+
+    def __init__(self, pa: ModuleType, schema: Any, room: Room | None) -> None:
+        own = {name: kind for name, kind in TRAJECTORY_COLUMNS.items() if name != "exact"}
+        self._pa, self._schema = pa, schema
+        self._nested = schema.field("steps").type
+        self._inner = list(self._nested.value_type)
+        self._own = [schema.field(column_of(name, kind)) for name, kind in own.items()]
+        self._steps = _Columns(pa, STEP_COLUMNS, self._inner, room)
+        self._trajectories = _Columns(pa, own, self._own, room)
+        self._exact = schema.field(column_of("exact", TRAJECTORY_COLUMNS["exact"])).type
+
+    def filled(self, trajectories: Sequence[Trajectory], first: int) -> Any:
+        """A record batch; ``first`` is the place of the first trajectory."""
+        try:
+            return self._filled(trajectories, first, [None] * len(trajectories))
+        except UnicodeEncodeError:  # one of them holds half a surrogate pair; that is rare, and known once it was tried
+            named = [(where(first + n, trajectory), trajectory) for n, trajectory in enumerate(trajectories)]
+            exact = [None if _is_utf8(one) else to_json(to_record(one, at), at) for at, one in named]
+            return self._filled(trajectories, first, exact)
+
+    def _filled(self, trajectories: Sequence[Trajectory], first: int, exact: Sequence[str | None]) -> Any:
+        """Texts that UTF-8 cannot hold are told apart only where some trajectory is given ``exact``."""
+        pa = self._pa
+        shown = exact.count(None) < len(exact)
+        ends = np.array([0] + [len(trajectory.steps) for trajectory in trajectories], dtype=np.int32).cumsum()
+        steps = [step for trajectory in trajectories for step in trajectory.steps]
+
+        def at_trajectory(n: int) -> str:  # places are spelled out only where they are needed
+            return where(first + n, trajectories[n])
+
+        def at_step(s: int) -> str:
+            n = int(np.searchsorted(ends, s, side="right")) - 1
+            return f"{at_trajectory(n)}, step {s - ends[n]}"
+
+        inner = self._steps.filled(steps, shown, at_step)
+        own = self._trajectories.filled(trajectories, shown, at_trajectory)
+        structs = pa.StructArray.from_arrays(inner, fields=self._inner)
+        lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), structs, type=self._nested)
+        return pa.RecordBatch.from_arrays([*own, pa.array(exact, type=self._exact), lists], schema=self._schema)
 
 
-def _columns(
-    pa: ModuleType, schema: Any, trajectories: Sequence[Trajectory], first: int, exact: Sequence[str | None]
-) -> Any:
-    """One record batch; texts that UTF-8 cannot hold are told apart only where some trajectory is given ``exact``."""
-    shown = exact.count(None) < len(exact)
-    offsets = np.cumsum([0] + [len(trajectory.steps) for trajectory in trajectories]).astype(np.int32)
-    steps = [step for trajectory in trajectories for step in trajectory.steps]
+class _Columns:
+    """Makes a column of each attribute of steps, or of trajectories."""
 
-    def at_trajectory(n: int) -> str:  # places are spelled out only where they are needed
-        return where(first + n, trajectories[n])
+    def __init__(self, pa: ModuleType, kinds: Mapping[str, str], fields: Sequence[Any], room: Room | None) -> None:
+        self._pa = pa
+        self._get = attrgetter(*kinds)
+        self._fields = [(name, kind, field.type) for (name, kind), field in zip(kinds.items(), fields, strict=True)]
+        self._empty = {name: np.empty if room is None else partial(room.empty, name) for name in kinds}
 
-    def at_step(s: int) -> str:
-        n = int(np.searchsorted(offsets, s, side="right")) - 1
-        return f"{at_trajectory(n)}, step {s - offsets[n]}"
+    def filled(self, holders: Sequence[Any], shown: bool, at: Callable[[int], str]) -> list[Any]:
+        """The columns; all attributes are read in one go, as most columns are empty and shall cost little."""
+        columns = zip(*map(self._get, holders), strict=True)
+        return [
+            self._column(values, name, kind, type, shown, at)
+            for (name, kind, type), values in zip(self._fields, columns, strict=True)
+        ]
 
-    nested = schema.field("steps").type
-    inner = [
-        _filled(pa, values, name, kind, nested.value_type.field(column_of(name, kind)).type, shown, at_step)
-        for (name, kind), values in zip(STEP_COLUMNS.items(), _values(steps, STEP_COLUMNS), strict=True)
-    ]
-    own = {name: kind for name, kind in TRAJECTORY_COLUMNS.items() if name != "exact"}
-    filled = {
-        name: _filled(pa, values, name, kind, schema.field(column_of(name, kind)).type, shown, at_trajectory)
-        for (name, kind), values in zip(own.items(), _values(trajectories, own), strict=True)
-    }
-    filled["exact"] = pa.array(exact, type=schema.field("exact_json").type)
-    structs = pa.StructArray.from_arrays(inner, fields=list(nested.value_type))
-    lists = pa.ListArray.from_arrays(pa.array(offsets), structs, type=nested)
-    return pa.RecordBatch.from_arrays([*(filled[name] for name in TRAJECTORY_COLUMNS), lists], schema=schema)
-
-
-def _values(holders: Sequence[Any], names: Iterable[str]) -> Iterator[Sequence[Any]]:
-    """Each attribute of all holders, in one go over them: most columns are empty, and those shall cost little."""
-    return zip(*map(attrgetter(*names), holders), strict=True)
+    def _column(
+        self, values: Sequence[Any], name: str, kind: str, type: Any, shown: bool, at: Callable[[int], str]
+    ) -> Any:
+        pa = self._pa
+        if kind in TOKENS:
+            return lists_of(pa, values, type, self._empty[name])
+        if kind == "named":
+            return _named(pa, values, type, self._empty[name])
+        if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
+            return pa.nulls(len(values), type)
+        if kind == "json" or (shown and kind in ("string", "strings")):
+            values = [_cell(value, name, kind, at, n) for n, value in enumerate(values)]
+        return pa.array(values, type=type)
 
 
-def _filled(
-    pa: ModuleType, values: Sequence[Any], name: str, kind: str, type: Any, shown: bool, at: Callable[[int], str]
-) -> Any:
-    """One column of all steps or trajectories."""
-    if kind in TOKENS:
-        return lists_of(pa, values, type)
-    if kind == "named":
-        return _named(pa, values, type)
-    if kind != "bool" and not any(values) and (kind == "json" or values.count(None) == len(values)):
-        return pa.nulls(len(values), type)
-    if kind == "json" or (shown and kind in ("string", "strings")):
-        values = [_cell(value, name, kind, at, n) for n, value in enumerate(values)]
-    return pa.array(values, type=type)
-
-
-def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any) -> Any:
+def lists_of(pa: ModuleType, arrays: Sequence[Any], kind: Any, empty: Empty = np.empty) -> Any:
     """A column of lists: all numbers end to end, and where each list ends. No number becomes a Python object."""
     told = [array for array in arrays if array is not None]
     if not told:
         return pa.nulls(len(arrays), kind)
+    sizes = [None if array is None else array.size for array in arrays]
     # in memory of NumPy, which asks for large pages: in Arrow's own pool this takes longer unless the pool is warm
-    dtype = _DTYPE[str(kind.value_type)]
+    numbers = empty(sum(array.size for array in told), _DTYPE[str(kind.value_type)])
     with np.errstate(over="raise", under="raise"):  # see `narrow`
-        numbers = np.concatenate(told, dtype=dtype, casting="same_kind")
-    if dtype is np.bool_:
+        np.concatenate(told, out=numbers, casting="same_kind")
+    if numbers.dtype == np.bool_:
         values = pa.array(numbers)  # Arrow has eight of them in a byte
     else:
         values = pa.Array.from_buffers(kind.value_type, len(numbers), [None, pa.py_buffer(numbers)])
-    return _nested(pa, [None if array is None else array.size for array in arrays], values, kind)
+    return _nested(pa, sizes, values, kind)
 
 
-def _nested(pa: ModuleType, size: Sequence[int | None], values: Any, kind: Any) -> Any:
+def _nested(pa: ModuleType, sizes: Sequence[int | None], values: Any, kind: Any) -> Any:
     """The values, which stand end to end, as lists of these sizes; null where the size is None."""
-    offset = np.zeros(len(size) + 1, dtype=np.int32)
-    np.cumsum([n or 0 for n in size], out=offset[1:])
-    absent = np.array([n is None for n in size] + [False])
-    return pa.ListArray.from_arrays(pa.array(offset, mask=absent if absent.any() else None), values, type=kind)
+    ends = np.array([0] + [size or 0 for size in sizes], dtype=np.int32).cumsum().astype(np.int32)
+    absent = np.array([*(size is None for size in sizes), False]) if None in sizes else None
+    return pa.ListArray.from_arrays(pa.array(ends, mask=absent), values, type=kind)
 
 
-def _named(pa: ModuleType, held: Sequence[Mapping[str, Any]], kind: Any) -> Any:
+def _named(pa: ModuleType, held: Sequence[Mapping[str, Any]], kind: Any, empty: Empty) -> Any:
     """A column of arrays by name; null where there are none."""
     if not any(held):
         return pa.nulls(len(held), kind)
     struct = kind.value_type
     names = pa.array([name for arrays in held for name in arrays], type=pa.string())
-    values = lists_of(pa, [array for arrays in held for array in arrays.values()], struct.field("values").type)
+    told = [array for arrays in held for array in arrays.values()]
+    values = lists_of(pa, told, struct.field("values").type, empty)
     entries = pa.StructArray.from_arrays([names, values], fields=list(struct))
     return _nested(pa, [len(arrays) or None for arrays in held], entries, kind)
 

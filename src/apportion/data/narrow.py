@@ -5,8 +5,8 @@ Models compute log-probabilities and entropies in 32 bits or fewer, and files of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,26 +42,41 @@ def _narrow(trajectories: Iterable[Trajectory]) -> frozenset[str]:
     if isinstance(trajectories, Batch) and not trajectories.has_ids_N.any():  # then there are none
         return frozenset()
     names = [name for name, kind in STEP_COLUMNS.items() if kind in ("floats", "named")]
-    return frozenset(name for name in names if _short(_column(trajectories, name)))
+    return frozenset(name for name in names if _short(_arrays(trajectories, name)))
 
 
-def _column(trajectories: Batch | Sequence[Trajectory], name: str) -> FloatArray:
-    """A per-token column of all steps that have it, as one array; ``columns``, which share a type, as one too."""
+def _arrays(trajectories: Batch | Sequence[Trajectory], name: str) -> Iterable[Any]:
+    """What all steps have of a per-token column; of ``columns``, which share a type, all of them."""
     steps = (step for trajectory in trajectories for step in trajectory.steps)
     if name == "columns":
-        told = [array for step in steps for array in step.columns.values()]
-    else:
-        whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
-        if whole is not None:
-            return cast(FloatArray, whole)
-        told = [array for step in steps if (array := getattr(step, name)) is not None]
-    return np.concatenate(told or [np.zeros(0)])
+        return (array for step in steps for array in step.columns.values())
+    whole = getattr(trajectories, {"token_values": "token_value_T"}.get(name, f"{name}_T"), None)
+    if whole is not None:
+        return [whole]
+    return (array for step in steps if (array := getattr(step, name)) is not None)
 
 
-def _short(x_T: FloatArray) -> bool:
+def _short(arrays: Iterable[FloatArray]) -> bool:
     """Whether there are numbers, none with more digits than a float32 has."""
-    if not len(x_T):  # a column that nobody fills has the type that it always had
-        return False
-    bits_T = x_T.view(np.int64)
-    pieces = (bits_T[first : first + PIECE] for first in range(0, len(bits_T), PIECE))
-    return not any(int(np.bitwise_or.reduce(piece)) & BEYOND for piece in pieces)
+    some = False  # a column that nobody fills has the type that it always had
+    for x in _joined(arrays):
+        bits = x.view(np.int64)
+        for first in range(0, len(bits), PIECE):
+            some = True
+            if int(np.bitwise_or.reduce(bits[first : first + PIECE])) & BEYOND:
+                return False
+    return some
+
+
+def _joined(arrays: Iterable[FloatArray]) -> Iterator[FloatArray]:
+    """The same numbers in arrays of `PIECE` or more: a look costs as much as a thousand of them."""
+    held: list[FloatArray] = []
+    size = 0
+    for array in arrays:
+        held.append(array)
+        size += len(array)
+        if size >= PIECE:
+            yield held[0] if len(held) == 1 else np.concatenate(held)
+            held, size = [], 0
+    if held:
+        yield np.concatenate(held)

@@ -18,6 +18,7 @@ from apportion.data.columnar_read import check_columns, found
 from apportion.data.columnar_write import record_batches
 from apportion.data.compress import open_read
 from apportion.data.narrow import narrowed
+from apportion.data.room import kept_room
 from apportion.data.skipped import Skipped, kept
 from apportion.data.trajectory import Trajectory
 from apportion.errors import FormatError
@@ -71,8 +72,8 @@ def _write(path: str | os.PathLike[str], trajectories: Iterable[Trajectory], nar
     pa, _ = arrow("writing Parquet", "parquet")
     count = 0
     schema = schema_of(pa, narrow)
-    with parquet_writer(path, schema) as writer:
-        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT):
+    with kept_room() as room, parquet_writer(path, schema) as writer:
+        for batch in record_batches(pa, schema, trajectories, rows=ROWS, weight=WEIGHT, room=room):
             writer.write_batch(batch)
             count += batch.num_rows
     return count
