@@ -14,6 +14,8 @@ _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\
 _WORD = re.compile(rf"\s*(?:[{_IDEOGRAPH}]|[^\s{_IDEOGRAPH}]+)|\s+\Z")
 
 
+_SIGN = re.compile(f"[{_IDEOGRAPH}]")
+
 _CHUNK = 2**17
 """Characters that are counted at a time: what is computed of them stays in the cache, and is not so large that the
 system hands out fresh pages for it each time."""
@@ -22,6 +24,11 @@ system hands out fresh pages for it each time."""
 def words(text: str) -> list[str]:
     """Split at white space (kept in front of its word); scripts without spaces split at every character."""
     return _WORD.findall(text)
+
+
+def kind_of(character: str) -> str:
+    """``space``, ``ideograph`` (a word by itself), or ``plain``."""
+    return "space" if character.isspace() else "ideograph" if _SIGN.match(character) else "plain"
 
 
 def count_words(texts: Sequence[str]) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apportion.asks import Continue, Logprob, Score, Value
-from apportion.resources.context import digest_all, digest_upto
+from apportion.resources.past import digest_all, digest_upto
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 
 

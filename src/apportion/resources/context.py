@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
+
+import numpy as np
 
 from apportion.asks import Place
 from apportion.data import Step, Trajectory
@@ -29,14 +32,14 @@ def shown(trajectory: Trajectory, step: int) -> list[int]:
     return way[fresh[-1] :] if fresh else way
 
 
-def has_ids(trajectory: Trajectory) -> bool:
-    """The rollout carries token ids, so nothing has to be tokenised again."""
-    return bool(trajectory.steps) and all(s.ids is not None and s.prompt_ids is not None for s in trajectory.steps)
-
-
 def sampled(step: Step) -> int:
     """Sampled tokens of a step: ids, or words where it has only text."""
-    return len(words(step.action or "")) if step.ids is None else len(step.ids)
+    return words_said(step) if step.ids is None else len(step.ids)
+
+
+def words_said(step: Step) -> int:
+    """Words of the text of an action, whether or not it has ids."""
+    return len(_ends(step.action or "")) - 1
 
 
 def tokens_of(text: str) -> int:
@@ -49,10 +52,10 @@ def context_ids(trajectory: Trajectory, place: Place, without: Sequence[str] = (
     out: list[int] = []
     *before, last = shown(trajectory, place.step)
     for s in before:
-        out += _ints(trajectory.steps[s].prompt_ids)
-        out += [] if trajectory.steps[s].agent in without else _ints(trajectory.steps[s].ids)
+        out += plain(trajectory.steps[s].prompt_ids)
+        out += [] if trajectory.steps[s].agent in without else plain(trajectory.steps[s].ids)
     step = trajectory.steps[last]
-    return out + _ints(step.prompt_ids) + _ints(step.ids)[: place.token]
+    return out + plain(step.prompt_ids) + plain(step.ids)[: place.token]
 
 
 def context_text(trajectory: Trajectory, place: Place, without: Sequence[str] = ()) -> str:
@@ -70,7 +73,12 @@ def context_text(trajectory: Trajectory, place: Place, without: Sequence[str] = 
 
 def action_text(step: Step, first: int = 0, last: int | None = None) -> str:
     """Text of some words of an action that has only text; with ids, only a tokenizer can tell."""
-    return "".join(words(step.action or "")[first:last])
+    text = step.action or ""
+    if first == 0 and last is None:
+        return text
+    ends = _ends(text)
+    begin, end, _ = slice(first, last).indices(len(ends) - 1)
+    return text[ends[begin] : ends[end]] if begin < end else ""
 
 
 def whole(trajectory: Trajectory) -> Iterator[str]:
@@ -81,71 +89,12 @@ def whole(trajectory: Trajectory) -> Iterator[str]:
     yield trajectory.final_observation or ""
 
 
-def digest_upto(trajectory: Trajectory, place: Place) -> bytes:
-    """Digest of everything the policy saw and did up to a place, and of the task: equal digest, equal future."""
-    digest = _task(trajectory)
-    for s in path(trajectory, place.step)[:-1]:
-        _step(digest, trajectory.steps[s], None)
-    _step(digest, trajectory.steps[place.step], place.token)
-    return digest.digest()
+def plain(ids: Sequence[int] | np.ndarray | None) -> list[int]:
+    """Ids as integers of Python's; none where there are none."""
+    return [] if ids is None else list(np.asarray(ids, dtype=np.int64).tolist())
 
 
-def digest_all(trajectory: Trajectory) -> bytes:
-    """Digest of a whole rollout as another model may be shown it."""
-    digest = _task(trajectory)
-    for step in trajectory.steps:
-        _step(digest, step, None)
-    _add(digest, trajectory.final_observation or "")
-    return digest.digest()
-
-
-def _task(trajectory: Trajectory) -> hashlib.blake2b:
-    digest = hashlib.blake2b(digest_size=20)
-    meta = trajectory.meta
-    for text in (trajectory.group, trajectory.reference, repr(meta.get("env")), repr(meta.get("seed"))):
-        _add(digest, "\0" if text is None else text)
-    _add(digest, repr(meta.get("env_options")))
-    return digest
-
-
-def _step(digest: hashlib.blake2b, step: Step, token: int | None) -> None:
-    """A step, or its context and the first ``token`` sampled tokens."""
-    digest.update(b"\1" if step.fresh else b"\0")
-    if step.ids is None:
-        for text in (step.observation or "", action_text(step, 0, token)):
-            _add(digest, text)
-    else:
-        for data in _written(step, token):
-            digest.update(len(data).to_bytes(8, "little"))
-            digest.update(data)
-        if step.prompt_ids is None:
-            _add(digest, step.observation or "")
-
-
-def _add(digest: hashlib.blake2b, text: str) -> None:
-    data = text.encode("utf-8", "surrogatepass")
-    digest.update(len(data).to_bytes(8, "little"))
-    digest.update(data)
-
-
-KEPT = 256
-"""Steps whose ids are kept as text: a plan that asks at every token wants each step's once for every token."""
-_kept: dict[int, tuple[Step, bytes, bytes, list[int]]] = {}
-
-
-def _written(step: Step, token: int | None) -> tuple[bytes, memoryview]:
-    """Ids of the prompt, and the first ``token`` sampled ones, as decimals between commas."""
-    found = _kept.get(id(step))
-    if found is None or found[0] is not step:  # a number of Python's is another object's when this one is gone
-        ids = [str(i).encode() for i in _ints(step.ids)]
-        ends = [0, *accumulate((len(i) + 1 for i in ids), initial=-1)]
-        found = (step, ",".join(map(str, _ints(step.prompt_ids))).encode(), b",".join(ids), [0, *ends[2:]])
-        if len(_kept) >= KEPT:
-            _kept.clear()
-        _kept[id(step)] = found
-    _, prompt, sampled_ids, ends = found
-    return prompt, memoryview(sampled_ids)[: None if token is None else ends[min(token, len(ends) - 1)]]
-
-
-def _ints(ids: object) -> list[int]:
-    return [] if ids is None else list(map(int, ids))  # type: ignore[call-overload]
+@lru_cache(maxsize=1024)
+def _ends(text: str) -> array[int]:
+    """Where each of its words ends, behind the beginning; a plan with an ask at every token wants that once a token."""
+    return array("i", accumulate(map(len, words(text)), initial=0))

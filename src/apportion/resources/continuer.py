@@ -14,10 +14,10 @@ from apportion.asks import Continuation, Continue, Move
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.base import BaseResource, limit_of
-from apportion.resources.context import context_ids, context_text, digest_upto, has_ids, path, sampled
+from apportion.resources.context import context_ids, context_text, path, sampled
 from apportion.resources.last_answer import answer_ids, answer_text, branch_of, needs_spelling, spoken_to_after
+from apportion.resources.past import digest_upto, has_ids, rest_of
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
-from apportion.resources.quote import rest_of
 from apportion.resources.sampling import Prompt, Sampled, Speller
 from apportion.resources.scorers import Score, Scorer, scorer_of
 

@@ -9,10 +9,11 @@ from apportion.asks import Continuation, Continue, Place
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.base import BaseResource
-from apportion.resources.context import context_ids, digest_upto, has_ids, path, sampled
+from apportion.resources.context import path, sampled
 from apportion.resources.env_play import Play
 from apportion.resources.env_policy import Act, EnvPolicy
 from apportion.resources.env_stage import Environment, Make, Stage, noises
+from apportion.resources.past import context_size, digest_upto, has_ids, rest_of
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 
 
@@ -93,7 +94,7 @@ class EnvResource(BaseResource):
         most = self._steps_left(rollout, ask.at) * self.policy.most_tokens
         if ask.max_tokens is not None:
             most = min(most, ask.max_tokens + self.policy.most_tokens)
-        rest = sum(sampled(step) for step in rollout.steps[ask.at.step :]) - ask.at.token
+        rest = rest_of(rollout, ask.at.step, ask.at.token)
         return Load(_prompt_tokens(rollout, ask.at), most, float(min(rest, most)))
 
     def answer(self, requests: Sequence[Request]) -> list[Reply | Trouble | Refusal]:
@@ -145,4 +146,4 @@ def _begins_inside(ask: Continue, rollout: Trajectory) -> bool:
 
 
 def _prompt_tokens(rollout: Trajectory, place: Place) -> int:
-    return len(context_ids(rollout, place)) if has_ids(rollout) else 0
+    return context_size(rollout, place) if has_ids(rollout) else 0

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from apportion.asks import Logprob, Place
 from apportion.data import Trajectory
 from apportion.data.words import words
-from apportion.resources.context import context_ids, context_text, has_ids, sampled
+from apportion.resources.context import context_ids, context_text, sampled
+from apportion.resources.past import has_ids
 from apportion.resources.sampling import Speller
 
 

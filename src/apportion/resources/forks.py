@@ -17,7 +17,8 @@ from apportion.asks import Continuation, Continue, Move, Place
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError, DataError
 from apportion.resources.asker import Asker
-from apportion.resources.context import context_ids, has_ids
+from apportion.resources.context import context_ids
+from apportion.resources.past import has_ids
 
 
 def branch(ask: Asker, batch: Batch, places: Iterable[Place], *, k: int = 4, who: str = "branch") -> Batch:

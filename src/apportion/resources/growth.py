@@ -12,7 +12,8 @@ from apportion.asks import Continue, Move, Place
 from apportion.data import Batch, Step, Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.asker import Asker
-from apportion.resources.context import has_ids, tokens_of
+from apportion.resources.context import tokens_of
+from apportion.resources.past import has_ids
 
 
 def grow_tree(

@@ -12,11 +12,12 @@ import numpy as np
 from apportion.asks import Continue, Logprob, Place, Value
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
-from apportion.resources.context import context_ids, context_text, has_ids
+from apportion.resources.context import context_ids, context_text
 from apportion.resources.continuer import Continuer
 from apportion.resources.forcing import Forced, forced, needs_speller
 from apportion.resources.hf_models import Weights, ends_of, loaded, room_of, torch_
 from apportion.resources.hf_sampling import Track, draw, forced_logp
+from apportion.resources.past import has_ids
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.sampling import NEAR, Prompt, Sampled
 from apportion.resources.scorers import Score, Scorer

@@ -10,10 +10,11 @@ from apportion.asks import Attend, Attended, Place, Score
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
 from apportion.resources.base import BaseResource
-from apportion.resources.context import context_ids, has_ids, sampled, shown
+from apportion.resources.context import context_ids, sampled, shown
 from apportion.resources.forcing import text_before
 from apportion.resources.hf_models import Weights, loaded, positions_of, room_of, torch_
 from apportion.resources.last_answer import answer_begins
+from apportion.resources.past import has_ids
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.reward_text import end_of, needs_speller, shown_text
 from apportion.resources.sampling import Speller

@@ -23,7 +23,7 @@ from apportion.resources.judge_reply import NoVerdict, no_verdict, read_probabil
 from apportion.resources.judge_template import Template, load_template
 from apportion.resources.judge_text import clean
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
-from apportion.resources.rollout_text import Decode, NoText, TooLong
+from apportion.resources.rollout_text import Decode, NoText, TooLong, remembered
 
 REMINDED = "read after a reminder"
 UNREADABLE = "not readable, after a reminder neither: no verdict"
@@ -64,7 +64,8 @@ class JudgeResource(BaseResource):
         if isinstance(thinking, bool) or not isinstance(thinking, int) or thinking < 0 or workers < 1:
             raise ConfigError(f"judge: thinking={thinking!r}, workers={workers!r}; give whole numbers, workers from 1")
         self.identity, self.name, self.workers = identity, name, workers
-        self.rewards, self.decode, self.special, self.thinking = rewards, decode, tuple(special), thinking
+        self.rewards, self.special, self.thinking = rewards, tuple(special), thinking
+        self.decode = None if decode is None else remembered(decode)
         self.count = count
         self._templates: dict[str, Template] = {}
         self._last: tuple[Trajectory, Any, Prompt] | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 LESS, MORE = "<\uff1c\ufe64", ">\uff1e\ufe65"
 _FENCE = re.compile(rf"(?<![{LESS}])([{LESS}]{{2,}}+)([^\n]{{0,200}}?)([{MORE}]{{2,}})")  # linear: runs are taken whole
@@ -41,6 +42,11 @@ def clean(text: str, special: Sequence[str] = ()) -> str:
         text: untrusted.
         special: further control tokens, of the judge's own tokenizer.
     """
+    return _cleaned(text, tuple(special))
+
+
+@lru_cache(maxsize=1024)  # a judge that is asked about every step is shown the first ones every time
+def _cleaned(text: str, special: tuple[str, ...]) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _HIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
     text = _FENCE.sub(_unfence, text)

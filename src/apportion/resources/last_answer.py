@@ -8,7 +8,8 @@ from dataclasses import replace
 from apportion.asks import Continue, Place
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
-from apportion.resources.context import action_text, context_ids, has_ids, path, sampled
+from apportion.resources.context import action_text, context_ids, path, sampled
+from apportion.resources.past import has_ids
 
 
 def answer_steps(rollout: Trajectory, step: int) -> list[int]:

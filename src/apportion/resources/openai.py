@@ -16,7 +16,6 @@ from typing import Any
 from apportion.asks import Logprob
 from apportion.data import Trajectory
 from apportion.errors import ConfigError
-from apportion.resources.context import has_ids
 from apportion.resources.continuer import Continuer
 from apportion.resources.dialects import DIALECTS, forced_of
 from apportion.resources.forcing import forced, needs_speller
@@ -25,6 +24,7 @@ from apportion.resources.openai_body import completion_of, forcing_of
 from apportion.resources.openai_chat import messages_of, plain_before
 from apportion.resources.openai_models import Server, met
 from apportion.resources.openai_reply import first_choice, sampled_of
+from apportion.resources.past import has_ids
 from apportion.resources.protocol import Load, Refusal, Reply, Request, Trouble
 from apportion.resources.sampling import Prompt, Sampled
 from apportion.resources.scorers import Score, Scorer

@@ -9,8 +9,9 @@ from apportion.asks import KINDS, Ask, Attend, Continue, Judge, Logprob, Score, 
 from apportion.data import Trajectory
 from apportion.resources.base import BaseResource, limit_of
 from apportion.resources.cache import Cache, Speed
-from apportion.resources.context import context_ids, context_text, has_ids, sampled, tokens_of
+from apportion.resources.context import sampled, tokens_of
 from apportion.resources.judge import JudgeResource
+from apportion.resources.past import context_size, has_ids, rest_of, size_upto
 from apportion.resources.protocol import Load, Request, Resource
 from apportion.resources.runner import plan_jobs, refuse
 
@@ -73,7 +74,7 @@ class Ruler(BaseResource):
         ids = has_ids(rollout)
         match ask:
             case Continue(at=place, first=first):
-                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                prompt = context_size(rollout, place)
                 prompt += 0 if first is None else len(first) if not isinstance(first, str) else tokens_of(first)
                 rest = rest_of(rollout, place.step, place.token)
                 most = limit_of(ask, self.max_tokens if self.max_tokens is not None else max(rest, 1))
@@ -83,17 +84,17 @@ class Ruler(BaseResource):
             case Judge():
                 return self._judge.load(request)
             case Logprob(at=place, until=until, target=target, frame=frame):
-                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                prompt = context_size(rollout, place)
                 own = (sampled(rollout.steps[place.step]) if until is None else until) - place.token
                 prompt += own if target is None else tokens_of(target)
                 return Load(prompt, 0, 0.0, exact=ids and frame is None and target is None)
             case Score(upto=place) if place is not None:
-                return Load(_size(rollout, place.step) + place.token, exact=False)
+                return Load(size_upto(rollout, place.step) + place.token, exact=False)
             case Value(at=place):
-                prompt = len(context_ids(rollout, place)) if ids else tokens_of(context_text(rollout, place))
+                prompt = context_size(rollout, place)
                 return Load(prompt, exact=ids)
             case Score() | Attend():
-                return Load(_size(rollout, len(rollout.steps)), exact=False)
+                return Load(size_upto(rollout, len(rollout.steps)), exact=False)
         raise AssertionError(ask)
 
 
@@ -148,11 +149,6 @@ def _unspelt(ids: list[int]) -> str:
     return "".join(f"{i % 1000:03} " for i in ids)
 
 
-def rest_of(rollout: Trajectory, step: int, token: int) -> int:
-    """Tokens that the policy sampled from a place to the end of the rollout (of all that follow, where it forks)."""
-    return sum(sampled(s) for s in rollout.steps[step:]) - token
-
-
 def _seconds(speed: Speed, requests: int, prompt: int, expected: float) -> float:
     """By generated tokens where the measurement generated any, else by requests, else by tokens of the prompts."""
     if speed.generated_tokens and expected:
@@ -160,11 +156,3 @@ def _seconds(speed: Speed, requests: int, prompt: int, expected: float) -> float
     if speed.requests or not speed.prompt_tokens:
         return requests * speed.seconds / max(speed.requests, 1)
     return prompt * speed.seconds / speed.prompt_tokens
-
-
-def _size(rollout: Trajectory, steps: int) -> int:
-    """Tokens of the first steps, context and actions."""
-    return sum(
-        sampled(s) + (tokens_of(s.observation or "") if s.prompt_ids is None else len(s.prompt_ids))
-        for s in rollout.steps[:steps]
-    )

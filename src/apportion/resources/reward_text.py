@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from apportion.asks import Attend, Place, Score, Span
 from apportion.data import Step, Trajectory
 from apportion.data.words import words
-from apportion.resources.context import has_ids, sampled, shown
+from apportion.resources.context import sampled, shown
+from apportion.resources.past import has_ids
 from apportion.resources.sampling import Speller
 
 WITHHELD = "[nothing]"

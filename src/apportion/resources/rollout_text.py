@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from apportion.data import Trajectory
-from apportion.resources.context import action_text, sampled
+from apportion.resources.context import action_text, plain, sampled
 
 Decode = Callable[[list[int]], str]
 """Token ids to text, of the policy's tokenizer."""
@@ -19,12 +20,18 @@ class TooLong(NoText):
     """This rollout is too long to be shown, others may not be."""
 
 
+def remembered(decode: Decode) -> Decode:
+    """The same, but the parts that were decoded last are known: each prompt of a rollout begins as the others do."""
+    known = lru_cache(maxsize=1024)(lambda ids: decode(list(ids)))
+    return lambda ids: known(tuple(ids))
+
+
 def observation_of(rollout: Trajectory, s: int, decode: Decode | None) -> str:
     """Context that is new before step ``s``."""
     step = rollout.steps[s]
     if step.observation is not None:
         return step.observation
-    ids = [] if step.prompt_ids is None else list(map(int, step.prompt_ids))
+    ids = plain(step.prompt_ids)
     if not ids:
         return ""
     if decode is None:
@@ -44,4 +51,4 @@ def action_between(rollout: Trajectory, s: int, first: int, last: int, decode: D
         raise NoText(
             f"the action of step {s} {what}; give decode=tokenizer.decode, or credit whole steps that have text"
         )
-    return decode(list(map(int, step.ids))[first:last])
+    return decode(plain(step.ids)[first:last])

@@ -4,8 +4,8 @@ import numpy as np
 
 from apportion.asks import Place
 from apportion.data import Step, Trajectory
-from apportion.resources import context
-from apportion.resources.context import digest_upto
+from apportion.resources import digest
+from apportion.resources.past import digest_upto
 
 
 def rollout(ids=(7, 123, 0, 50256), first=(15, 2)):
@@ -31,10 +31,10 @@ def test_equal_beginnings_have_equal_digests_and_no_others():
 def test_what_is_kept_is_bounded_and_of_the_step_itself():
     """Steps that are gone leave their number to others, which must not be given their ids."""
     seen = set()
-    for k in range(3 * context.KEPT):
+    for k in range(3 * digest.KEPT):
         seen.add(digest_upto(rollout(ids=(k,)), Place(0, 1, 1)))
-        assert len(context._kept) <= context.KEPT
-    assert len(seen) == 3 * context.KEPT
+        assert len(digest._kept) <= digest.KEPT
+    assert len(seen) == 3 * digest.KEPT
 
 
 STORED = [
