@@ -46,7 +46,7 @@ def rollouts(draw):
 
 
 def slow_digest(rollout, place):
-    out = digest.task_digest(rollout)
+    out = digest.task_digest(digest.task_of(rollout))
     for s in path(rollout, place.step)[:-1]:
         digest.add_step(out, rollout.steps[s], None)
     digest.add_step(out, rollout.steps[place.step], place.token)
@@ -54,7 +54,7 @@ def slow_digest(rollout, place):
 
 
 def slow_digest_of_all(rollout):
-    out = digest.task_digest(rollout)
+    out = digest.task_digest(digest.task_of(rollout))
     for step in rollout.steps:
         digest.add_step(out, step, None)
     digest.add_text(out, rollout.final_observation or "")

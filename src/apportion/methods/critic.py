@@ -48,9 +48,9 @@ def plan_verdicts(
     place_S = starts(units)
     asks: list[Judge] = []
     for first, end in _judged(units, judged_S):
-        traj = int(units.traj_of_S[first])
+        traj, places = int(units.traj_of_S[first]), tuple(place_S[first:end])
         for focus in range(end - first) if calls == "unit" else (None,):
-            asks.append(Judge(traj, tuple(place_S[first:end]), template, votes, privileged, focus))
+            asks.append(Judge(traj, places, template, votes, privileged, focus))
     return asks
 
 

@@ -12,13 +12,18 @@ from apportion.data import Step, Trajectory
 from apportion.resources.context import action_text, plain
 
 
-def task_digest(trajectory: Trajectory) -> hashlib.blake2b:
-    """The task alone, to which steps are added."""
-    digest = hashlib.blake2b(digest_size=20)
+def task_of(trajectory: Trajectory) -> tuple[str, ...]:
+    """What tells the task of a rollout from others."""
     meta = trajectory.meta
-    for text in (trajectory.group, trajectory.reference, repr(meta.get("env")), repr(meta.get("seed"))):
-        add_text(digest, "\0" if text is None else text)
-    add_text(digest, repr(meta.get("env_options")))
+    named = ("\0" if text is None else text for text in (trajectory.group, trajectory.reference))
+    return (*named, repr(meta.get("env")), repr(meta.get("seed")), repr(meta.get("env_options")))
+
+
+def task_digest(task: tuple[str, ...]) -> hashlib.blake2b:
+    """Of the task alone, to which steps are added."""
+    digest = hashlib.blake2b(digest_size=20)
+    for text in task:
+        add_text(digest, text)
     return digest
 
 

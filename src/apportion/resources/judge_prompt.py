@@ -14,12 +14,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apportion.asks import Judge, Place, Value
+import numpy as np
+
+from apportion.asks import Judge, Value
 from apportion.data import Trajectory
-from apportion.resources.context import sampled
+from apportion.resources.judge_blocks import Block, blocks_of
 from apportion.resources.judge_template import Template
 from apportion.resources.judge_text import clean, shortened
-from apportion.resources.rollout_text import Decode, NoText, TooLong, action_between, observation_of
+from apportion.resources.rollout_text import Decode, TooLong
 
 SHORTEST = 60
 """Characters of a block that are always shown."""
@@ -62,13 +64,6 @@ class Prompt:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    title: str
-    text: str
-    own: bool  # written by the agent
-
-
 def render(
     template: Template,
     ask: Judge | Value,
@@ -90,7 +85,7 @@ def render(
         NoText, TooLong: the rollout cannot be shown; why, and what to do.
     """
     numbers = _numbers(template, ask)
-    blocks = _blocks(template, ask, rollout, numbers, decode)
+    blocks = blocks_of(template, ask, rollout, numbers, decode)
     fence, code = _codes(salt, blocks)
     shown = _fitted(template, blocks, f"<<<{fence} {{}} characters left out>>>", special)
     body = "\n".join(
@@ -123,51 +118,7 @@ def _numbers(template: Template, ask: Judge | Value) -> range:
     return range(template.first, template.first + len(ask.units))
 
 
-def _blocks(
-    template: Template, ask: Judge | Value, rollout: Trajectory, numbers: range, decode: Decode | None
-) -> list[_Block]:
-    """Everything shown, in time order; a unit that reaches over several steps has a block in each."""
-    begins, until = _marks(ask)
-    if list(begins) != sorted(begins):
-        raise NoText("the units of a judge are shown in time order; give their places in that order")
-    begun_at: dict[int, list[int]] = {}
-    for k, place in enumerate(begins):
-        begun_at.setdefault(place.step, []).append(k)
-    out = [_Block("reference", rollout.reference or "", own=False)] if template.privileged else []
-    unit = -1  # that is being written; -1: none that is asked about
-    for s, step in enumerate(rollout.steps):
-        if until is not None and s > until.step:
-            break
-        if text := observation_of(rollout, s, decode):
-            out.append(_Block(f"observation before step {s + 1} of the rollout" if s else "task", text, own=False))
-        who = f" by {_name(step.agent)}" if step.agent else ""
-        size = sampled(step) if until is None or s < until.step else until.token
-        token, new = 0, False
-        for following in (*begun_at.get(s, ()), None):
-            stop = size if following is None else min(begins[following].token, size)
-            if stop > token or new:
-                own = f"{template.unit} {numbers[unit]}" if unit >= 0 else "earlier action"
-                title = f"{own}{who}" + ("" if new or unit < 0 else ", continued")
-                out.append(_Block(title, action_between(rollout, s, token, stop, decode), own=True))
-            token = stop
-            if following is not None:
-                unit, new = following, True
-    if until is None and rollout.final_observation:
-        out.append(_Block("observation at the end", rollout.final_observation, own=False))
-    return out
-
-
-def _marks(ask: Judge | Value) -> tuple[tuple[Place, ...], Place | None]:
-    """Where the units that are asked about begin, and what comes too late to be shown."""
-    if isinstance(ask, Value):
-        return (), ask.at
-    if ask.focus is None:
-        return ask.units, None
-    after = ask.units[ask.focus + 1 : ask.focus + 2]
-    return (ask.units[ask.focus],), after[0] if after else None
-
-
-def _codes(salt: str, blocks: Sequence[_Block]) -> tuple[str, str]:
+def _codes(salt: str, blocks: Sequence[Block]) -> tuple[str, str]:
     """Codes of the fences and of the reply: both follow from everything that is shown, and none of it holds them."""
     found = _digest(salt, blocks)
     while any(found[:32] in block.text or found[32:] in block.text for block in blocks):
@@ -175,20 +126,22 @@ def _codes(salt: str, blocks: Sequence[_Block]) -> tuple[str, str]:
     return found[:32], found[32:]
 
 
-def _digest(salt: str, blocks: Sequence[_Block]) -> str:
+def _digest(salt: str, blocks: Sequence[Block]) -> str:
     digest = hashlib.blake2b(salt.encode(), digest_size=20)
     for block in blocks:
         digest.update(f"{block.title}\0{block.text}\0".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
-def _fitted(template: Template, blocks: Sequence[_Block], mark: str, special: Sequence[str]) -> list[str]:
+def _fitted(template: Template, blocks: Sequence[Block], mark: str, special: Sequence[str]) -> list[str]:
     """Texts of the blocks, clean and short enough."""
     limits = template.limits
     observation, action = limits.observation, limits.action
+    size = np.array([len(block.text) for block in blocks])
+    own = np.array([block.own for block in blocks], dtype=np.bool_)
     while True:
-        longest = [action if block.own else observation for block in blocks]
-        total = sum(FENCED + min(len(block.text), most) for block, most in zip(blocks, longest, strict=True))
+        longest = np.where(own, action, observation)
+        total = FENCED * len(blocks) + int(np.minimum(size, longest).sum())
         if total <= limits.prompt or max(observation, action) <= SHORTEST:
             break
         observation, action = max(observation // 2, SHORTEST), max(action // 2, SHORTEST)
@@ -197,7 +150,7 @@ def _fitted(template: Template, blocks: Sequence[_Block], mark: str, special: Se
             f"its {len(blocks)} blocks do not fit into the {limits.prompt} characters of judge template "
             f"{template.name}; cut it coarser, or raise limits.prompt in a template of your own"
         )
-    return [_safe(block.text, most, mark, special) for block, most in zip(blocks, longest, strict=True)]
+    return [_safe(block.text, most, mark, special) for block, most in zip(blocks, longest.tolist(), strict=True)]
 
 
 def _safe(text: str, most: int, mark: str, special: Sequence[str]) -> str:
@@ -207,8 +160,3 @@ def _safe(text: str, most: int, mark: str, special: Sequence[str]) -> str:
     tail = most // 3
     head, end = clean(text[: most - tail], special)[:most], clean(text[len(text) - tail :], special)[-most:]
     return f"{head}\n{mark.format(len(text) - most)}\n{end}"
-
-
-def _name(agent: str) -> str:
-    """Name of an agent, which stands on a line of ours."""
-    return "".join(c if c.isalnum() or c in "_-." else "_" for c in agent)[:40]

@@ -16,7 +16,7 @@ from apportion.asks import Place
 from apportion.data import Step, Trajectory
 from apportion.data.words import kind_of, words
 from apportion.resources.context import action_text, sampled, tokens_of, words_said
-from apportion.resources.digest import add_step, add_text, task_digest
+from apportion.resources.digest import add_step, add_text, task_digest, task_of
 
 Known = TypeVar("Known")
 
@@ -59,10 +59,10 @@ def rest_of(trajectory: Trajectory, step: int, token: int) -> int:
 
 
 def _past(trajectory: Trajectory) -> _Past:
-    task = task_digest(trajectory)
+    task = task_of(trajectory)
     with _lock:
         past = _kept.pop(id(trajectory), None)
-        if past is None or past.task != task.digest():  # metadata may be changed in place
+        if past is None or past.task != task:  # metadata may be changed in place
             past = _Past(trajectory, task)
         while len(_kept) >= KEPT:
             del _kept[next(iter(_kept))]  # who was asked about longest ago
@@ -92,11 +92,11 @@ class _Tally(NamedTuple):
 class _Past:
     """One rollout. What holds after a step is made of what holds after its parent, once."""
 
-    def __init__(self, trajectory: Trajectory, task: hashlib.blake2b) -> None:
-        self.trajectory, self.task = trajectory, task.digest()
+    def __init__(self, trajectory: Trajectory, task: tuple[str, ...]) -> None:
+        self.trajectory, self.task = trajectory, task
         self.steps = trajectory.steps
         self.has_ids = bool(self.steps) and all(s.ids is not None and s.prompt_ids is not None for s in self.steps)
-        self._digests = {-1: task}
+        self._digests = {-1: task_digest(task)}
         self._ids = {-1: 0}
         self._words = {-1: _Tally()}
         self._heard: dict[int, _Tally] = {}

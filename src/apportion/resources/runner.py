@@ -16,7 +16,7 @@ from apportion.errors import ConfigError, ResourceError
 from apportion.resources.budget import Budget
 from apportion.resources.cache import Cache, Speed
 from apportion.resources.drain import OVER_BUDGET, Drain, Job, Results, Retry
-from apportion.resources.keys import key_of, seed_of
+from apportion.resources.keys import Names
 from apportion.resources.protocol import Load, Request, Resource
 from apportion.resources.summary import Progress, Summary
 
@@ -115,13 +115,14 @@ def plan_jobs(
             identities[id(resource)] = resource.identity
         rollout = trajectories[traj_of(ask)]
         content = resource.content(Request(ask, rollout, 0, 0))
+        names = Names(ask, content, identities[id(resource)], seed)
         keys: list[str] = []
         load: Load | None = None  # the same for all samples of most asks
         for number in range(samples_of(ask)):
-            key = key_of(ask, content, identities[id(resource)], number, seed)
+            key = names.key(number)
             keys.append(key)
             if key not in jobs:
-                request = Request(ask, rollout, number, seed_of(ask, content, number, seed))
+                request = Request(ask, rollout, number, names.seed(number))
                 load = resource.load(request) if load is None or not load.shared else load
                 jobs[key] = Job(key, kind, request, resource, load)
         if keys_of_ask is not None:
