@@ -13,7 +13,7 @@ import numpy as np
 
 from apportion.numerics import Array
 
-KEPT = 1 << 25
+KEPT = 1 << 26
 """Bytes that are kept between files at most; more goes back to the system."""
 
 _kept: list[Room] = []
