@@ -21,8 +21,8 @@ TEXT = st.one_of(st.none(), st.text("ab \n", max_size=6))
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept(monkeypatch):
-    monkeypatch.setattr(judge_blocks, "_kept", {})
+def _nothing_kept():
+    judge_blocks._kept.cache_clear()
 
 
 @st.composite
@@ -132,7 +132,7 @@ def test_what_is_kept_is_bounded_and_told_apart():
     for k in range(3 * judge_blocks.KEPT):
         rollout = Trajectory([Step(observation=f"o{k}", action="a"), Step(observation="p", action="b")])
         seen.add(blocks_of(STEPWISE, Judge(0, (Place(0, 1),), "scores", focus=0), rollout, range(1, 2), None)[0].text)
-        assert len(judge_blocks._kept) <= judge_blocks.KEPT
+        assert judge_blocks._kept.cache_info().currsize <= judge_blocks.KEPT
     assert len(seen) == 3 * judge_blocks.KEPT
 
 

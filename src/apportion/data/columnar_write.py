@@ -70,9 +70,9 @@ class _Form:
         self._pa, self._schema = pa, schema
         self._nested = schema.field("steps").type
         self._inner = list(self._nested.value_type)
-        self._own = [schema.field(column_of(name, kind)) for name, kind in own.items()]
+        fields = [schema.field(column_of(name, kind)) for name, kind in own.items()]
         self._steps = _Columns(pa, STEP_COLUMNS, self._inner, room)
-        self._trajectories = _Columns(pa, own, self._own, room)
+        self._trajectories = _Columns(pa, own, fields, room)
         self._exact = schema.field(column_of("exact", TRAJECTORY_COLUMNS["exact"])).type
 
     def filled(self, trajectories: Sequence[Trajectory], first: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -50,23 +51,22 @@ def add_text(digest: hashlib.blake2b, text: str) -> None:
 
 KEPT = 256
 """Steps whose ids are kept as text: a plan that asks at every token wants each step's once for every token."""
-_kept: dict[int, tuple[Step, bytes, bytes, list[int]]] = {}  # by number of the step, its own as long as it is here
 
 
 def _written(step: Step, token: int | None) -> tuple[bytes, bytes | memoryview]:
     """Ids of the prompt, and the first ``token`` sampled ones, as decimals between commas."""
     if token is None:
         return _decimals(step.prompt_ids), _decimals(step.ids)
-    found = _kept.get(id(step))
-    if found is None:
-        ids = [str(i) for i in plain(step.ids)]
-        ends = [0, *accumulate((len(i) + 1 for i in ids), initial=-1)]
-        found = (step, _decimals(step.prompt_ids), ",".join(ids).encode(), [0, *ends[2:]])
-        if len(_kept) >= KEPT:
-            _kept.clear()
-        _kept[id(step)] = found
-    _, prompt, sampled_ids, ends = found
+    prompt, sampled_ids, ends = _kept(step)
     return prompt, memoryview(sampled_ids)[: ends[min(token, len(ends) - 1)]]
+
+
+@lru_cache(maxsize=KEPT)
+def _kept(step: Step) -> tuple[bytes, bytes, list[int]]:
+    """Prompt and sampled ids, and where each of the latter ends."""
+    ids = [str(i) for i in plain(step.ids)]
+    ends = [0, *accumulate((len(i) + 1 for i in ids), initial=-1)]
+    return _decimals(step.prompt_ids), ",".join(ids).encode(), [0, *ends[2:]]
 
 
 def _decimals(ids: Sequence[int] | np.ndarray | None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 
 from apportion.asks import Judge, Place, Value
@@ -14,8 +15,6 @@ from apportion.resources.rollout_text import Decode, NoText, action_between, obs
 EARLIER = "earlier action"
 KEPT = 16
 """Rollouts whose blocks are kept: a judge that is asked about every step is shown the steps before it every time."""
-_kept: dict[tuple[int, int], _Earlier] = {}  # by numbers of the rollout and of the decoder, which are kept with it
-_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +76,32 @@ def _marks(ask: Judge | Value) -> tuple[tuple[Place, ...], Place | None]:
     return (ask.units[ask.focus],), after[0] if after else None
 
 
-@dataclass(frozen=True, slots=True)
+def _earlier(rollout: Trajectory, steps: int, decode: Decode | None) -> list[Block]:
+    """Blocks of the first ``steps`` steps."""
+    return _kept(rollout, decode).upto(min(steps, len(rollout.steps)))
+
+
 class _Earlier:
     """Blocks of the first steps, none of which is asked about, and how many of them come before each step."""
 
-    rollout: Trajectory
-    decode: Decode | None
-    blocks: list[Block]
-    ends: list[int]
+    def __init__(self, rollout: Trajectory, decode: Decode | None) -> None:
+        self._rollout, self._decode = rollout, decode
+        self._blocks: list[Block] = []
+        self._ends = [0]
+        self._lock = Lock()
+
+    def upto(self, steps: int) -> list[Block]:
+        with self._lock:
+            for s in range(len(self._ends) - 1, steps):
+                more = _observed(self._rollout, s, self._decode) + _done(self._rollout, s, self._decode)
+                self._blocks += more
+                self._ends.append(len(self._blocks))
+            return self._blocks[: self._ends[steps]]
 
 
-def _earlier(rollout: Trajectory, steps: int, decode: Decode | None) -> list[Block]:
-    """Blocks of the first ``steps`` steps."""
-    steps = min(steps, len(rollout.steps))
-    name = id(rollout), id(decode)
-    with _lock:
-        held = _kept.pop(name, None) or _Earlier(rollout, decode, [], [0])
-        while len(_kept) >= KEPT:
-            del _kept[next(iter(_kept))]  # who was shown longest ago
-        _kept[name] = held
-        for s in range(len(held.ends) - 1, steps):
-            held.blocks.extend([*_observed(rollout, s, decode), *_done(rollout, s, decode)])
-            held.ends.append(len(held.blocks))
-        return held.blocks[: held.ends[steps]]
+@lru_cache(maxsize=KEPT)
+def _kept(rollout: Trajectory, decode: Decode | None) -> _Earlier:
+    return _Earlier(rollout, decode)
 
 
 def _observed(rollout: Trajectory, s: int, decode: Decode | None) -> list[Block]:

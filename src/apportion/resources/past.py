@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import accumulate
-from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from apportion.asks import Place
@@ -22,8 +22,6 @@ Known = TypeVar("Known")
 
 KEPT = 32
 """Rollouts whose past is kept: plans go through one after the other, or side by side through those of a group."""
-_kept: dict[int, _Past] = {}  # by number of the rollout, which is its own as long as it is kept here
-_lock = Lock()
 
 
 def digest_upto(trajectory: Trajectory, place: Place) -> bytes:
@@ -59,15 +57,12 @@ def rest_of(trajectory: Trajectory, step: int, token: int) -> int:
 
 
 def _past(trajectory: Trajectory) -> _Past:
-    task = task_of(trajectory)
-    with _lock:
-        past = _kept.pop(id(trajectory), None)
-        if past is None or past.task != task:  # metadata may be changed in place
-            past = _Past(trajectory, task)
-        while len(_kept) >= KEPT:
-            del _kept[next(iter(_kept))]  # who was asked about longest ago
-        _kept[id(trajectory)] = past
-    return past
+    return _kept(trajectory, task_of(trajectory))  # metadata may be changed in place
+
+
+@lru_cache(maxsize=KEPT)
+def _kept(trajectory: Trajectory, task: tuple[str, ...]) -> _Past:
+    return _Past(trajectory, task)
 
 
 class _Tally(NamedTuple):
@@ -93,8 +88,7 @@ class _Past:
     """One rollout. What holds after a step is made of what holds after its parent, once."""
 
     def __init__(self, trajectory: Trajectory, task: tuple[str, ...]) -> None:
-        self.trajectory, self.task = trajectory, task
-        self.steps = trajectory.steps
+        self.trajectory, self.steps = trajectory, trajectory.steps
         self.has_ids = bool(self.steps) and all(s.ids is not None and s.prompt_ids is not None for s in self.steps)
         self._digests = {-1: task_digest(task)}
         self._ids = {-1: 0}
